@@ -116,13 +116,18 @@ export const makeHistoryGuard = (holdAllIf: HoldAllIf) =>
         place = asked
         return isBehind(asked, before)
       })
-      const operations = yield* holdAllIf(isStillBehind)
-      if (operations === null) return
+      const changed = yield* holdAllIf(isStillBehind)
+      if (changed === null) return
       known = place
       looksBehind = 0
       yield* Effect.annotateLogs(
         Effect.logError("The ledger went back, and may have forgotten claims: all accepted operations are held"),
-        { operations, timeline: place.timeline, earlier_timeline: before.timeline }
+        {
+          operations: changed.held,
+          indeterminate: changed.indeterminate,
+          timeline: place.timeline,
+          earlier_timeline: before.timeline
+        }
       )
     })
 

@@ -129,12 +129,13 @@ const oneOrAll = <Name extends "hold" | "release", E>(
 
 const hold = oneOrAll(
   "hold",
-  "Hold every accepted operation, at once. It needs --reason",
-  (actions, operator) => Effect.map(actions.holdAll(operator), (held) => ({ held }))
+  "Hold every accepted operation, and move every claimed one to indeterminate, at once. It needs --reason",
+  (actions, operator) => actions.holdAll(operator)
 ).pipe(
   Command.withDescription(
     "Hold an accepted operation, so that no worker submits it, or all of them. Hold all after a rollback that the gateway cannot "
-      + `detect, such as a restored disk snapshot. ${withFilters}`
+      + "detect, such as a restored disk snapshot. --all also moves every claimed operation to indeterminate, because a worker may have "
+      + `sent it, and prints both numbers. ${withFilters}`
   ),
   Command.withShortDescription("Hold an accepted operation, those that match filters, or all of them")
 )

@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { type Operation, type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import { type ReviewTerms, StillHeld } from "../../domain/Submission.ts"
+import type { HeldAll } from "../queue/Holds.ts"
 import { approvalEvidence } from "../rules/approvals.ts"
 import {
   holdResult,
@@ -107,10 +108,10 @@ export const makeHolds = (table: MemoryQueueTable) => {
   /** See `endClaims` of the SQL queue. */
   const holdAll = Effect.sync(() => {
     memory.cluster.holds++
-    for (const record of records()) {
-      if (record.operation.state === "submitting") rescueRecord(table, record, rollbackEvidence, true)
-    }
-    return records().filter(({ operation }) => operation.state === "accepted").map(placed).length
+    const claims = records().filter(({ operation }) => operation.state === "submitting")
+    for (const record of claims) rescueRecord(table, record, rollbackEvidence, true)
+    const held = records().filter(({ operation }) => operation.state === "accepted").map(placed).length
+    return { held, indeterminate: claims.length } satisfies HeldAll
   })
 
   /** Memory is lost with its process, so it is never moved and needs no settings. */

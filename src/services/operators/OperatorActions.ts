@@ -32,6 +32,7 @@ import type {
 } from "../../domain/operators/OperatorView.ts"
 import { nothingToDo } from "../../domain/operators/recordTexts.ts"
 import type { ShownTerms } from "../../domain/Terms.ts"
+import type { HeldAll } from "../queue/Holds.ts"
 import { makeOpenTerms } from "../rules/openPayload.ts"
 import { makeRecord, withRecord } from "../sql/actionRecords.ts"
 import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
@@ -90,8 +91,8 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     ids: ReadonlyArray<OperationId>,
     operator: ActingOperator
   ) => Effect.Effect<ReadonlyMap<OperationId, ShownTerms>, StoreUnavailable>
-  /** Holds all accepted operations (`Holds.holdAll`), and returns how many. `StoreUnavailable` as in `perform`. */
-  readonly holdAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
+  /** Holds all accepted operations, and ends all claims (`Holds.holdAll`). `StoreUnavailable` as in `perform`. */
+  readonly holdAll: (operator: ActingOperator) => Effect.Effect<HeldAll, StoreUnavailable>
   /** Releases all held operations (`Holds.releaseAll`), and returns how many. `StoreUnavailable` as in `perform`. */
   readonly releaseAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/OperatorActions") {
@@ -249,10 +250,14 @@ const make = Effect.gen(function*() {
       )
   )
 
-  const onAll = (action: "hold_all" | "release_all", all: Effect.Effect<number, StoreUnavailable>) =>
+  const onAll = <A>(
+    action: "hold_all" | "release_all",
+    all: Effect.Effect<A, StoreUnavailable>,
+    countOf: (changed: A) => number
+  ) =>
     Effect.fn(`OperatorActions.${action}`)((operator: ActingOperator) =>
       orUnavailable(sql.withTransaction(
-        Effect.tap(all, (affected) => record(operator, { action, affected, result: "done" }))
+        Effect.tap(all, (changed) => record(operator, { action, affected: countOf(changed), result: "done" }))
       ))
     )
 
@@ -274,8 +279,8 @@ const make = Effect.gen(function*() {
     advance,
     checkAdvance,
     showTerms,
-    holdAll: onAll("hold_all", holds.holdAll),
-    releaseAll: onAll("release_all", holds.releaseAll)
+    holdAll: onAll("hold_all", holds.holdAll, ({ held, indeterminate }) => held + indeterminate),
+    releaseAll: onAll("release_all", holds.releaseAll, (released) => released)
   })
 })
 

@@ -12,6 +12,14 @@ import type {
 import type { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
+/** How many operations a hold of all changed. */
+export interface HeldAll {
+  /** Operations that are `accepted`. */
+  readonly held: number
+  /** Claims that it moved to `indeterminate`. */
+  readonly indeterminate: number
+}
+
 export class Holds extends Context.Service<Holds, {
   /**
    * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After
@@ -29,15 +37,14 @@ export class Holds extends Context.Service<Holds, {
    */
   readonly hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
   /**
-   * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
-   * a snapshot of its disk.
+   * Holds every `accepted` operation. For a ledger that was restored without a new timeline, such as from a snapshot of its disk.
    *
    * It moves every claim to `indeterminate`, because the restored ledger may lack returns and take-overs. A holder may still send
    * for some minutes, so "not found" at the provider is final only after that.
    *
    * All change tokens expire: see `OperationFeed`.
    */
-  readonly holdAll: Effect.Effect<number, StoreUnavailable>
+  readonly holdAll: Effect.Effect<HeldAll, StoreUnavailable>
   /**
    * Releases a held operation for the next claim, after an operator made sure that it was never sent. The operator cannot be
    * sure while the claim holder from before the failover may still send it. Until then the call fails with `StillHeld`. An

@@ -10,6 +10,7 @@ import type { OperationId } from "../../domain/Operation.ts"
 import type { WorkerReport } from "../../domain/operators/FiguresForm.ts"
 import type { ReviewTerms } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import type { HeldAll } from "./Holds.ts"
 
 export class Maintenance extends Context.Service<Maintenance, {
   /**
@@ -65,7 +66,7 @@ export class Rescues extends Context.Service<Rescues, {
 /** Holds all accepted operations in one transaction with a condition. Null: the condition does not hold. */
 export type HoldAllIf = (
   condition: Effect.Effect<boolean, SqlError>
-) => Effect.Effect<number | null, StoreUnavailable>
+) => Effect.Effect<HeldAll | null, StoreUnavailable>
 
 /** What the claims of one process report about the history of the ledger. */
 export interface HistoryReports {

@@ -186,4 +186,4 @@ export const toIndeterminate = (evidence: string, isRollback: string, otherwise 
  * a holder sends. Run it after the statement that places the holds: it then sees the claims for which that one waited.
  */
 export const endClaims = (evidence: string) =>
-  `UPDATE operations o SET ${toIndeterminate(evidence, "true")} WHERE o.state = 'submitting'`
+  `UPDATE operations o SET ${toIndeterminate(evidence, "true")} WHERE o.state = 'submitting' RETURNING 1`

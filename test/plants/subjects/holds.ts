@@ -96,14 +96,14 @@ export const holds: ReadonlyArray<Plant> = [
     .foundBy(postgres("cluster/Verifications")),
   plant("a hold of all operations always ends the claims", holdsFile)
     .edit(
-      "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n",
-      "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => Effect.void\n"
+      "const ended = yield* endAllClaims\n",
+      "const ended: ReadonlyArray<unknown> = []\n"
     )
     .foundBy(story("a hold of all operations ends all claims")),
   plant("claims end after the holds are placed", holdsFile)
     .edit(
-      "  const holdEverything = Effect.tap(\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n  )",
-      "  const holdEverything = Effect.andThen(\n    endAllClaims,\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length)\n  )"
+      "    const held = yield* sql.unsafe(holdAllStatement)\n    const ended = yield* endAllClaims\n",
+      "    const ended = yield* endAllClaims\n    const held = yield* sql.unsafe(holdAllStatement)\n"
     )
     .foundBy(postgres("services/queue/ConcurrentClaims", "end with a hold of all operations")),
   plant("a move of the ledger always ends the claims", holdsFile)

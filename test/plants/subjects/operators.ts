@@ -137,6 +137,18 @@ export const operators: ReadonlyArray<Plant> = [
   plant("an operation that failed before it was sent is shown as never sent", "src/cli/operations/show.ts")
     .edit("isUnsentFailure(operation.failure.code) ?", "!isUnsentFailure(operation.failure.code) ?")
     .foundBy(unit("cli/screen/Rendering", "never sent, if its code")),
+  plant("an age counts by the clock of the database", "src/services/sql/operators/searchStatements.ts")
+    .edit(
+      "now() - ${millis(add(Duration.toMillis(query.unchanged_for)))}",
+      "${add(new Date(Date.now() - Duration.toMillis(query.unchanged_for)))}::timestamptz"
+    )
+    .foundBy(system("cli/OperationLists", "takes an age from the clock of the database")),
+  plant("a hold of all operations tells how many claims it ended", "src/services/sql/queue/SqlHolds.ts")
+    .edit("indeterminate: ended.length", "indeterminate: 0")
+    .foundBy(postgres("services/operators/OperatorActions", "on all operations is recorded with their number")),
+  plant("the record of a hold of all counts the claims that it ended", actions)
+    .edit("=> held + indeterminate)", "=> held)")
+    .foundBy(postgres("services/operators/OperatorActions", "on all operations is recorded with their number")),
   plant("an action on all operations needs a reason", "src/cli/operations/OperationsCommand.ts")
     .edit("if (Option.isNone(flags.reason))", "if (false)")
     .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),
@@ -259,8 +271,8 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/operators/OperatorActions")),
   plant("an action happens only together with its record", actions)
     .edit(
-      "      orUnavailable(sql.withTransaction(\n        Effect.tap(all, (affected) => record(operator, { action, affected, result: \"done\" }))\n      ))",
-      "      Effect.tap(all, (affected) => record(operator, { action, affected, result: \"done\" }))"
+      "      orUnavailable(sql.withTransaction(\n        Effect.tap(all, (changed) => record(operator, { action, affected: countOf(changed), result: \"done\" }))\n      ))",
+      "      Effect.tap(all, (changed) => record(operator, { action, affected: countOf(changed), result: \"done\" }))"
     )
     .foundBy(postgres("services/operators/OperatorActions")),
   plant("a refused action is always recorded", records)

@@ -138,7 +138,10 @@ describe("An action of an operator", () => {
         const applied = yield* act([action, "--all", "--apply", "--reason", "a test"])
         assert.match(applied.stderr, /--all acts at once: leave --apply out/)
       }
-      yield* act(["hold", "--all", "--reason", "a test"])
+      assert.strictEqual(
+        (yield* act(["hold", "--all", "--reason", "a test"])).stdout,
+        "{\"held\":1,\"indeterminate\":0}\n"
+      )
       const { code, stderr } = yield* act(["cancel", id, "--operator", "anna"])
       assert.strictEqual(code, 1)
       assert.include(stderr, "is held, and nothing proves that it was never sent")

@@ -123,7 +123,7 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   yield* ledger.review(released.id, true)
   yield* ledger.cancel(released.id, null)
   const before = yield* feed.now
-  assert.isAtLeast(yield* queue.holdAll, 0)
+  assert.isAtLeast((yield* queue.holdAll).held, 0)
   assert.strictEqual((yield* Effect.flip(feed.sinceInLedger(before, 10)))._tag, "ChangeTokenExpired")
   for (const settled of [id, held.id, released.id]) {
     assert.isEmpty(yield* sql`SELECT 1 FROM operation_payloads WHERE operation_id = ${settled}`)
@@ -213,7 +213,7 @@ describe("The generated roles", () => {
         )
         const operator = { name: "ada", via: "command", reason: null } as const
         yield* actions.perform("hold", operation.id, operator, operation.revision)
-        assert.strictEqual(yield* actions.holdAll(operator), 1)
+        assert.deepStrictEqual(yield* actions.holdAll(operator), { held: 1, indeterminate: 0 })
         assert.strictEqual(
           (yield* Effect.flip(actions.perform("cancel", operation.id, operator)))._tag,
           "IllegalTransition"

@@ -143,7 +143,7 @@ describe("The memory of how far the ledger had come", () => {
       const server = { unsafe: () => Effect.sync(() => [{ place }]) } as unknown as SqlClient.SqlClient
       const held = yield* Deferred.make<boolean>()
       const guard = yield* makeHistoryGuard((condition) =>
-        Effect.tap(Effect.as(Effect.orDie(condition), 0), Deferred.succeed(held, true))
+        Effect.tap(Effect.as(Effect.orDie(condition), { held: 0, indeterminate: 0 }), Deferred.succeed(held, true))
       ).pipe(Effect.provideService(SqlClient.SqlClient, server))
       yield* guard.watch
       const answer = yield* Deferred.make<ReadonlyArray<unknown>>()

@@ -10,6 +10,7 @@ import {
   OperationNotFound
 } from "../../../domain/Operation.ts"
 import { StillHeld, UnsafeDatabase } from "../../../domain/Submission.ts"
+import type { HeldAll } from "../../queue/Holds.ts"
 import { holdResult, releaseResult, rollbackEvidence } from "../../rules/ledgerRules.ts"
 import { orUnavailable, type StoreUnavailable } from "../../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
@@ -63,10 +64,11 @@ export const makeHolds = Effect.gen(function*() {
     return { moved: yield* untimed(moveHome) }
   }).pipe(Effect.withSpan("Holds.prepare"))
 
-  const holdEverything = Effect.tap(
-    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),
-    () => endAllClaims
-  )
+  const holdEverything = Effect.gen(function*() {
+    const held = yield* sql.unsafe(holdAllStatement)
+    const ended = yield* endAllClaims
+    return { held: held.length, indeterminate: ended.length } satisfies HeldAll
+  })
 
   const hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable> =
     Effect.fn("Holds.hold")(function*(id: OperationId) {

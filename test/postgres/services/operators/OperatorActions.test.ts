@@ -211,16 +211,22 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
   it.effect("on all operations is recorded with their number", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
+      const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issueAtNewProvider()
-      yield* accept(identity)
+      yield* operationIn(identity, "accepted")
+      yield* operationIn(identity, "submitting")
+      const [counts] = yield* sql<{ readonly held: number; readonly indeterminate: number }>`
+        SELECT count(*) FILTER (WHERE state = 'accepted')::int AS held, count(*) FILTER (WHERE state = 'submitting')::int AS indeterminate
+        FROM operations`
       const before = (yield* recorded(null)).length
-      const held = yield* service.holdAll(operator)
+      const changed = yield* service.holdAll(operator)
       const released = yield* service.releaseAll({ ...operator, reason: null })
-      assert.isAtLeast(held, 1)
-      assert.strictEqual(released, held)
+      assert.deepStrictEqual(changed, counts!)
+      assert.isAtLeast(Math.min(changed.held, changed.indeterminate), 1)
+      assert.strictEqual(released, changed.held)
       assert.deepStrictEqual(
         (yield* recorded(null)).slice(before).map(({ action, affected, result }) => [action, affected, result]),
-        [["hold_all", held, "done"], ["release_all", released, "done"]]
+        [["hold_all", changed.held + changed.indeterminate, "done"], ["release_all", released, "done"]]
       )
     }))
 
