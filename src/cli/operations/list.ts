@@ -33,7 +33,11 @@ export const filterFlags = {
     Flag.atLeast(0)
   ),
   provider: optionalText("provider", "Name of the provider", ProviderName),
-  olderThan: optionalText("older-than", "In its state for longer than this, such as 15m or 2h", Lifetime),
+  olderThan: optionalText(
+    "older-than",
+    "In its state for longer than this by the clock of the database, such as 15m or 2h",
+    Lifetime
+  ),
   held: toggle("held", "Held operations, without those that wait for an approval"),
   underReview: toggle("under-review", "Operations under review"),
   waiting: toggle(
@@ -100,7 +104,7 @@ const member = <Name extends string, A>(name: Name, value: Option.Option<A>): { 
   Option.isSome(value) ? { [name]: value.value } as { readonly [_ in Name]: A } : {}
 
 /** The filter of the flags. Fails if they name several queues. */
-export const toFilter = (flags: FilterFlags, now: DateTime.Utc): Effect.Effect<OperationFilter, CommandFailed> =>
+export const toFilter = (flags: FilterFlags): Effect.Effect<OperationFilter, CommandFailed> =>
   Effect.map(queueOf(flags), (queue) => ({
     ...flags.state.length > 0 ? { states: flags.state } : {},
     ...queue,
@@ -110,7 +114,7 @@ export const toFilter = (flags: FilterFlags, now: DateTime.Utc): Effect.Effect<O
     ...member("idempotency_key", flags.key),
     ...member("reference", flags.reference),
     ...member("payee", flags.payee),
-    ...member("unchanged_since", Option.map(flags.olderThan, (span) => DateTime.subtractDuration(now, span)))
+    ...member("unchanged_for", flags.olderThan)
   }))
 
 /** Fails if the list would show the terms of a payee for no reason. */
@@ -120,8 +124,8 @@ export const checkPayee = ({ payee }: OperationFilter, { reason }: ActingOperato
     : Effect.fail(new CommandFailed({ message: "--payee needs --reason: who sees amount and payee is recorded" }))
 
 /** The query of the flags. Fails if they name several queues. */
-export const toQuery = (flags: ListFlags, now: DateTime.Utc): Effect.Effect<OperationListQuery, CommandFailed> =>
-  Effect.map(toFilter(flags, now), (filter) => ({
+export const toQuery = (flags: ListFlags): Effect.Effect<OperationListQuery, CommandFailed> =>
+  Effect.map(toFilter(flags), (filter) => ({
     ...filter,
     order: flags.order,
     limit: flags.limit,
@@ -235,7 +239,7 @@ export const list = Command.make(
   Effect.fn(function*({ color, flags, json, wide }) {
     const now = yield* DateTime.now
     const operator = actingOperator(flags)
-    const query = yield* toQuery(flags, now)
+    const query = yield* toQuery(flags)
     yield* checkPayee(query, operator)
     const listRecorded = yield* makeListRecorded
     const { next, operations } = yield* listRecorded(query, operator)

@@ -2,7 +2,6 @@
 import * as Argument from "effect/cli/Argument"
 import type * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -45,7 +44,7 @@ type Selection = { readonly id: OperationId } | { readonly filter: OperationFilt
 
 /** The one operation, or the filter of many. */
 export const toSelection = Effect.fn(function*({ filter: flags, id }: SelectionFlags) {
-  const filter = yield* toFilter(flags, yield* DateTime.now)
+  const filter = yield* toFilter(flags)
   const isEmpty = Object.keys(filter).length === 0
   const selection: Selection = Option.isNone(id) ? isEmpty ? "none" : { filter } : isEmpty ? { id: id.value } : "both"
   return selection

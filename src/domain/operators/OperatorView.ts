@@ -2,7 +2,7 @@
  * The room `domain/operators`: what only operators see, in the command line, the console and the metrics. Read this file first: an operation with
  * the members that its public form omits, its schedule, and the next planned action. It has no payload and no token.
  */
-import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 import { ApprovalStatus } from "../Approval.ts"
 import {
@@ -73,7 +73,7 @@ export const Hold = Schema.Struct({
   examined: Schema.Boolean,
   /** When it can be released at the earliest if it is not `unsent`. Null: not examined yet, or its provider confirmed that it received it. */
   releasable_from: Schema.NullOr(Timestamp),
-  /** Of the kind `approval`: an operator holds it, too, so an approval leaves it held. */
+  /** It waits for an approval, and an operator holds it, too, so an approval leaves it held. */
   outlasts_approval: Schema.optionalKey(Schema.Literal(true))
 })
 export type Hold = typeof Hold.Type
@@ -191,8 +191,8 @@ export interface OperationFilter {
   readonly claimed_by?: string
   /** The whole payee of its terms. Case and white space do not count. */
   readonly payee?: string
-  /** In its state since this instant, or for longer. */
-  readonly unchanged_since?: DateTime.Utc
+  /** In its state for this time, or longer, by the clock of the database. */
+  readonly unchanged_for?: Duration.Duration
 }
 
 export interface OperationListQuery extends OperationFilter {

@@ -3,7 +3,7 @@
  * PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { ClientId, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { type OperationFilter, queueNames } from "../../../src/domain/operators/OperatorView.ts"
@@ -53,7 +53,7 @@ const filters = (row: Searched): Readonly<Record<string, OperationFilter>> => {
     "a state of a provider": { states: ["indeterminate"], provider },
     "unsettled states, long unchanged": {
       states: ["submitted", "accepted", "submitting"],
-      unchanged_since: DateTime.makeUnsafe("2000-01-01T00:00:00Z")
+      unchanged_for: Duration.days(9000)
     },
     ...Object.fromEntries(queueNames.map((queue) => [queue, { queue }])),
     "under review of a provider": { queue: "under_review", provider },

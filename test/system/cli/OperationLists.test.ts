@@ -2,13 +2,13 @@
  * The commands operations list and operations show tell operators what the ledger knows, page by page. The tests run the program against the real PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ClientId, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
 import type { OperationFilter } from "../../../src/domain/operators/OperatorView.ts"
 import { PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { allSearched, fillSearched, isListed, type Searched } from "../../fixtures/ledger/SearchedLedger.ts"
-import { result, run, runInTerminal, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { result, run, runInTerminal, runProcess, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { decodeDetail, decodePage, type Env, idsOf, list, refusal } from "../../fixtures/processes/DatabaseCommands.ts"
 
 /** The environment of commands on the database of this test file. */
@@ -40,7 +40,6 @@ layer(Filled.layer, options)("operations list", (it) => {
       const { env, rows } = yield* Filled
       const [some] = rows.filter(({ reference }) => reference !== null)
       assert.isDefined(some)
-      const tenDays = DateTime.subtract(yield* DateTime.now, { days: 10 })
       const cases: ReadonlyArray<readonly [ReadonlyArray<string>, OperationFilter]> = [
         [[], {}],
         [["--state", "submitted", "--state", "succeeded"], { states: ["submitted", "succeeded"] }],
@@ -49,7 +48,7 @@ layer(Filled.layer, options)("operations list", (it) => {
         [["--waiting"], { queue: "waiting" }],
         [["--reversed"], { queue: "reversed" }],
         [["--failed"], { queue: "failed" }],
-        [["--older-than", "10d", "--state", "accepted"], { unchanged_since: tenDays, states: ["accepted"] }],
+        [["--older-than", "10d", "--state", "accepted"], { unchanged_for: Duration.days(10), states: ["accepted"] }],
         [["--owner", some!.resource_owner], { resource_owner: some!.resource_owner as ResourceOwner }],
         [["--client", some!.client_id], { client_id: some!.client_id as ClientId }],
         [["--key", some!.idempotency_key], { idempotency_key: some!.idempotency_key }],
@@ -62,6 +61,20 @@ layer(Filled.layer, options)("operations list", (it) => {
         assert.sameMembers(idsOf(operations), expected, flags.join(" "))
         assert.isNull(next)
       }
+    }))
+
+  it.effect("takes an age from the clock of the database, also where that of the operator is a month ahead", () =>
+    Effect.gen(function*() {
+      const { env, rows } = yield* Filled
+      const ahead = encodeURIComponent("const { now } = Date; Date.now = () => now() + 30 * 86_400_000")
+      const { stdout } = yield* runProcess(
+        ["operations", "list", "--json", "--limit", "1000", "--older-than", "10d", "--state", "accepted"],
+        { ...env, NODE_OPTIONS: `--import=data:text/javascript,${ahead}` }
+      )
+      const { operations } = decodePage(JSON.parse(stdout))
+      const expected = rows.filter(isListed({ unchanged_for: Duration.days(10), states: ["accepted"] }))
+      assert.sameMembers(idsOf(operations), expected.map(({ id }) => id))
+      assert.isBelow(expected.length, rows.filter(isListed({ states: ["accepted"] })).length)
     }))
 
   it.effect("prints pages, and on standard error the call for the next one", () =>

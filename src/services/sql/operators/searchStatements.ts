@@ -2,10 +2,10 @@
  * The room `services/sql/operators`: statements of `services/operators`. No client of the public API reaches one of them. Read this file first:
  * the statement behind a page of a list of operators. It looks at a bounded number of rows, in the order of an index.
  */
-import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import type { OperationListQuery } from "../../../domain/operators/OperatorView.ts"
 import { approvalStatusColumns } from "../ledger/SqlApprovals.ts"
-import { awaitsApproval, needsDecision } from "../queueFragments.ts"
+import { awaitsApproval, millis, needsDecision } from "../queueFragments.ts"
 import { operatorColumns } from "./OperatorRow.ts"
 import {
   type AddParameter,
@@ -88,9 +88,9 @@ export const listStatement = (query: SearchQuery, { after, limit, rows }: Look):
   const ordered = (names: ReadonlyArray<string>) => names.map((name) => `${name} ${direction}`).join(", ")
   const texts = (of: string) => `ARRAY[${source.sort.map(({ text }, n) => text(`${of}.s${n}`)).join(", ")}]`
   const columns = source.sort.map(({ column }) => column)
-  const age = query.unchanged_since === undefined
+  const age = query.unchanged_for === undefined
     ? ""
-    : ` AND o.updated_at <= ${add(DateTime.toDateUtc(query.unchanged_since))}::timestamptz`
+    : ` AND o.updated_at <= now() - ${millis(add(Duration.toMillis(query.unchanged_for)))}`
   const start = after === null
     ? ""
     : ` AND ${tuple(columns)} ${further} ${tuple(source.sort.map(({ value }, n) => value(add(after[n]))))}`
