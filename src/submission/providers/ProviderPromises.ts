@@ -10,6 +10,7 @@ import {
   type ProviderReference,
   type Recording
 } from "../../domain/Submission.ts"
+import type { ClockReading } from "../elapsed.ts"
 import type { SubmissionPolicyShape } from "../SubmissionPolicy.ts"
 
 /** What the provider documents. Declare no more than that. Each default is the case in which the provider promises nothing. */
@@ -56,6 +57,8 @@ interface ReadFacts {
   readonly reference: ProviderReference | null
   readonly created_at: DateTime.Utc
   readonly taken_at: DateTime.Utc
+  /** Before the take, by the clock of the reader. */
+  readonly askedAt: Pick<ClockReading, "wall">
 }
 
 const lagOf = ({ readByOperationId }: ProviderPromises): Duration.Duration =>
@@ -144,10 +147,7 @@ export const readNeedsPayload = (
 export const firstReadAfter = (promises: ProviderPromises, reference: ProviderReference | null): Duration.Duration =>
   reference === null ? lagOf(promises) : Duration.zero
 
-/**
- * From when on "not found" proves that the provider never received the operation; null if it never does. All instants are by the clock
- * of the database, so a wrong clock of an adapter ends no operation whose request the provider may still take.
- */
+/** From when on "not found" proves that the provider never received the operation; null if it never does. By the clock of the database. */
 export const notFoundIsFinalFrom = (
   promises: ProviderPromises,
   { operation: { send_before } }: Pick<ReadFacts, "operation">,
@@ -159,14 +159,18 @@ export const notFoundIsFinalFrom = (
   return last === null ? null : DateTime.max(send_before, DateTime.addDuration(last, notFoundIsFinalAfter))
 }
 
-/** Whether "not found" proves, in a read that began at `taken_at`, that the provider never received the operation. */
+/**
+ * Whether "not found" proves, in a read that began at `taken_at`, that the provider never received the operation. The clock of the reader
+ * must agree: if that of the database was set forward during an attempt, the provider may still take its request.
+ */
 export const isFinalNotFound = (
   promises: ProviderPromises,
   due: ReadFacts,
   refusedFrom: DateTime.Utc | null
 ): boolean => {
   const from = notFoundIsFinalFrom(promises, due, refusedFrom)
-  if (from === null || !DateTime.isGreaterThan(due.taken_at, from)) return false
+  const beganAt = DateTime.min(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))
+  if (from === null || !DateTime.isGreaterThan(beganAt, from)) return false
   return knowsKey(promises, due)
 }
 
@@ -174,7 +178,10 @@ export const isFinalNotFound = (
  * Whether the provider still knows the key. One that has forgotten it says "not found" of a payment that it carried out. Nothing was sent
  * before the acceptance.
  */
-const knowsKey = (promises: ProviderPromises, { created_at, taken_at }: ReadFacts): boolean => {
+const knowsKey = (
+  promises: ProviderPromises,
+  { created_at, taken_at }: Pick<ReadFacts, "created_at" | "taken_at">
+): boolean => {
   const lifetime = lifetimeOf(promises)
   return lifetime === null || DateTime.isLessThan(taken_at, DateTime.addDuration(created_at, lifetime))
 }
@@ -185,7 +192,7 @@ const knowsKey = (promises: ProviderPromises, { created_at, taken_at }: ReadFact
  */
 export const isNeverFinalNotFound = (
   promises: ProviderPromises,
-  due: ReadFacts & { readonly acknowledged: boolean }
+  due: Omit<ReadFacts, "askedAt"> & { readonly acknowledged: boolean }
 ): boolean => {
   const { send_before } = due.operation
   if (send_before === null) return true

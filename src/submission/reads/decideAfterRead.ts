@@ -3,7 +3,7 @@ import * as DateTime from "effect/DateTime"
 import type * as Schema from "effect/Schema"
 import { gatewayFailure } from "../../domain/GatewayFailures.ts"
 import type { Outcome } from "../../domain/Operation.ts"
-import { type DueRead, isFenced, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
+import { isFenced, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
 import {
   answered,
   type Contradiction,
@@ -20,13 +20,14 @@ import {
   readKind,
   reversibleEvidence
 } from "../providers/ProviderPromises.ts"
+import type { TimedRead } from "./fences.ts"
 
 /** What an adapter declares about its answers. */
 export type AnswerRules = Pick<ProviderAdapter["Service"], "failures" | "promises">
 
 type Due = Pick<
-  DueRead,
-  "operation" | "state" | "reference" | "acknowledged" | "created_at" | "taken_at" | "fence_started_at"
+  TimedRead,
+  "operation" | "state" | "reference" | "acknowledged" | "created_at" | "taken_at" | "fence_started_at" | "askedAt"
 >
 
 export type ReadDecision =

@@ -132,10 +132,19 @@ export const attacks: ReadonlyArray<Plant> = [
     "src/submission/providers/ProviderPromises.ts"
   )
     .edit(
-      "if (from === null || !DateTime.isGreaterThan(due.taken_at, from)) return false",
-      "if (from === null) return false"
+      "DateTime.min(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))",
+      "DateTime.makeUnsafe(due.askedAt.wall)"
     )
-    .foundBy(unit("submission/providers/ProviderPromises")),
+    .foundBy(unit("submission/providers/ProviderPromises", "by both clocks")),
+  plant(
+    "an operation is never unreceived before its deadline by the clock of the reader",
+    "src/submission/providers/ProviderPromises.ts"
+  )
+    .edit("DateTime.min(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))", "due.taken_at")
+    .foundBy(
+      unit("submission/providers/ProviderPromises", "by both clocks"),
+      unit("submission/reads/Reconciler", "clock of the database was set forward")
+    ),
   plant("a body has no two members of one name", "src/domain/JsonLimits.ts")
     .edit("        container.names.add(container.name)\n", "")
     .foundBy(unit("server/gate/WideJson")),

@@ -6,7 +6,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Exit } from "effect"
 import * as fc from "fast-check"
 import { OperationId, type OperationState, OperationType } from "../../../../src/domain/Operation.ts"
-import { type DueRead, isProviderReference, type ProviderReference } from "../../../../src/domain/Submission.ts"
+import { isProviderReference, type ProviderReference } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { type Settlement, settlementOf } from "../../../../src/submission/attempts/Settlement.ts"
 import {
@@ -16,6 +16,7 @@ import {
   type SubmissionAnswer
 } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
+import type { TimedRead } from "../../../../src/submission/reads/fences.ts"
 import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
   heldOperation,
@@ -87,24 +88,20 @@ const anyStatusAnswer: fc.Arbitrary<StatusAnswer> = anyNames.chain((names) =>
   )
 )
 
-const anyDue: fc.Arbitrary<
-  Pick<
-    DueRead,
-    "operation" | "state" | "acknowledged" | "reference" | "created_at" | "taken_at" | "fence_started_at"
-  >
-> = fc
+const anyDue: fc.Arbitrary<Parameters<typeof decideAfterRead>[0]> = fc
   .record({
     created_at: fc.constant(DateTime.makeUnsafe(0)),
     taken_at: fc.constant(DateTime.makeUnsafe(0)),
+    askedAt: fc.constant({ wall: 0, monotonic: 0n }),
     fence_started_at: fc.constant(null),
-    operation: fc.constant({ id: own, send_before: null } as DueRead["operation"]),
+    operation: fc.constant({ id: own, send_before: null } as TimedRead["operation"]),
     state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),
     acknowledged: fc.boolean(),
     reference: fc.constantFrom(null, ...references)
   })
 
 const dueRead = (state: OperationState, reference: ProviderReference | null) =>
-  ({ operation: { id: own, send_before: null }, state, revision: 3, reference, fence_started_at: null }) as DueRead
+  ({ operation: { id: own, send_before: null }, state, revision: 3, reference, fence_started_at: null }) as TimedRead
 
 const contradicts = (names: AnswerNames, stored: ProviderReference | null) =>
   (names.operation_id !== null && names.operation_id !== own)

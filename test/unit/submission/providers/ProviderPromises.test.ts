@@ -23,9 +23,15 @@ const due = {
   operation: { send_before: at },
   reference: null,
   created_at: DateTime.subtract(at, { seconds: 30 }),
-  taken_at: at
+  taken_at: at,
+  askedAt: { wall: at.epochMilliseconds, monotonic: 0n }
 }
-const readAfter = (seconds: number) => ({ ...due, taken_at: DateTime.add(at, { seconds }) })
+/** By the clock of the database and that of the reader, which may differ. */
+const readAfter = (seconds: number, byReader = seconds) => ({
+  ...due,
+  taken_at: DateTime.add(at, { seconds }),
+  askedAt: { wall: at.epochMilliseconds + byReader * 1000, monotonic: 0n }
+})
 const final: ProviderPromises = { readByOperationId: "yes", lateRequests: "refused", notFoundIsFinalAfter: "1 minute" }
 
 describe("Promises that cannot be safe together", () => {
@@ -93,9 +99,11 @@ describe("Promises that cannot be safe together", () => {
 })
 
 describe("\"Not found\"", () => {
-  it("is final only in a read that began the declared time after send_before, by the clock of the database", () => {
+  it("is final only in a read that began the declared time after send_before, by both clocks", () => {
     assert.isFalse(isFinalNotFound(final, readAfter(60), null))
     assert.isTrue(isFinalNotFound(final, readAfter(60.001), null))
+    assert.isFalse(isFinalNotFound(final, readAfter(3600, 60), null), "the clock of the database was set forward")
+    assert.isFalse(isFinalNotFound(final, readAfter(60, 3600), null), "the clock of the reader was set forward")
     assert.isFalse(isFinalNotFound(final, { ...readAfter(61), operation: { send_before: null } }, null))
   })
 

@@ -132,6 +132,14 @@ w.tell("An operation that was accepted before the database was replaced", {
   ]
 })
 
+w.tell("An operation that the provider does not find", {
+  "stays indeterminate while the clock of the database was set forward, and that of the reader says so": [
+    [w.answers(w.reset), w.finds(neverReceived), w.accept(), w.work(), w.skew(-7_200_000)],
+    [w.pass("1 hour"), w.reconcile(), w.is("indeterminate")],
+    [w.skew(0), w.pass("1 hour"), w.reconcile(), w.failed("provider_never_received")]
+  ]
+})
+
 const wrongKey = StatusAnswer.NotProven({ reason: "unclear", detail: "the provider refused the credentials" })
 const untyped = StatusAnswer.NotProven({ reason: "unclear", detail: undefined as never })
 const [key, network] = [["WARN", wrongKey.detail], ["WARN", unreachable.detail]]

@@ -55,6 +55,7 @@ describe("A read after success", () => {
     state: "succeeded" as const,
     created_at: DateTime.makeUnsafe("2026-01-01T00:00:00Z"),
     taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z"),
+    askedAt: { wall: Date.UTC(9999, 0), monotonic: 0n },
     acknowledged: true,
     fence_started_at: null,
     reference

@@ -28,6 +28,7 @@ const unacknowledged = {
   acknowledged: false,
   reference: null,
   taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z"),
+  askedAt: { wall: Date.UTC(9999, 0), monotonic: 0n },
   fence_started_at: null
 }
 
