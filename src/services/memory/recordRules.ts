@@ -159,10 +159,12 @@ export const findBound = (
     record.key === key && record.owner.client_id === client_id && record.owner.subject === subject
   )
 
-/** What the operations of a grant count. `failed` and `cancelled` release their amount. */
+/** What the operations of a grant count. `failed` and `cancelled` release their amount, until the provider proves otherwise. */
 export const reservationsOf = ({ operations }: MemoryLedger["Service"], id: GrantId): ReadonlyArray<Reservation> =>
-  [...operations.values()].flatMap(({ operation: { state }, owner, reservation }) =>
-    owner.grant_id === id && reservation !== null && state !== "failed" && state !== "cancelled" ? [reservation] : []
+  [...operations.values()].flatMap(({ operation: { state }, owner, reservation, reversal }) =>
+    owner.grant_id === id && reservation !== null && (state !== "failed" && state !== "cancelled" || reversal !== null)
+      ? [reservation]
+      : []
   )
 
 /** Whether a payee received money under a grant, and did not return it. */

@@ -6,6 +6,11 @@ const sql = "src/services/sql/queue/SqlSubmissionQueue.ts"
 const requests = "src/submission/providers/RequestPermits.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 const circuit = "src/submission/providers/Circuit.ts"
+const limitsAfterProof = "migrations/0044_limits_after_proof.sql"
+const afterProof = [
+  postgres("services/ledger/Limits", "again once the provider proves"),
+  postgres("services/ledger/LimitsInPostgres", "answer as in memory")
+]
 
 export const limits: ReadonlyArray<Plant> = [
   plant(
@@ -19,13 +24,19 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(long("examples/paymentsTool", "not to split the amount")),
   plant("in memory, an operation with an uncertain outcome keeps its amount", "src/services/memory/recordRules.ts")
     .edit(
-      "state !== \"failed\" && state !== \"cancelled\" ? [reservation]",
-      "![\"failed\", \"cancelled\", \"indeterminate\"].includes(state) ? [reservation]"
+      "(state !== \"failed\" && state !== \"cancelled\" ||",
+      "(![\"failed\", \"cancelled\", \"indeterminate\"].includes(state) ||"
     )
     .foundBy(system("simulation/Simulation", "keep the limits of grants")),
   plant("in memory, a cancelled operation gives its amount back", "src/services/memory/recordRules.ts")
-    .edit("state !== \"failed\" && state !== \"cancelled\" ? [reservation]", "state !== \"failed\" ? [reservation]")
+    .edit("(state !== \"failed\" && state !== \"cancelled\" ||", "(state !== \"failed\" ||")
     .foundBy(system("simulation/Simulation", "keep the limits of grants")),
+  plant("in memory, a limit counts a failed operation that was paid after all", "src/services/memory/recordRules.ts")
+    .edit(" || reversal !== null)\n", ")\n")
+    .foundBy(...afterProof),
+  plant("a limit counts a failed operation that was paid after all", limitsAfterProof)
+    .edit("v_left - coalesce(sum(o.limit_amount), 0) INTO v_left", "v_left INTO v_left")
+    .foundBy(...afterProof),
   plant("a credential whose limits the database cannot hold is refused, not a defect", "src/services/sql/limitRows.ts")
     .edit("sqlState(error) === \"22023\"", "sqlState(error) === \"\"")
     .foundBy(postgres("services/ledger/Limits", "refuses limits in it")),

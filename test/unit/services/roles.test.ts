@@ -36,10 +36,10 @@ describe("The roles of the gateway", () => {
     }
   })
 
-  it("leave ids and times of records to the database: no role inserts them", () => {
+  it("leave what the database chooses of a record to it: no role inserts that", () => {
     const chosen = {
       operator_actions: ["id", "at"],
-      operation_reversals: ["recorded_at"],
+      operation_reversals: ["recorded_at", "limited_grant"],
       grants: ["created_at", "revoked_at"],
       token_keys: ["key"]
     }

@@ -14,6 +14,7 @@ import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { newRegistration, register } from "../../../fixtures/ledger/ExternalGrants.ts"
 import { conformance, drive, issue, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { answerOf, details, eur, narrow, request } from "../../../fixtures/ledger/LimitedPayments.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { specifiedStates } from "../../../fixtures/Specification.ts"
 
 conformance("limits", (it) => {
@@ -83,6 +84,46 @@ conformance("limits", (it) => {
           [...limits[0]!.budgets!]
         )
       }
+    }))
+
+  it.effect("count an operation that gave its amount back again once the provider proves that it was paid", () =>
+    Effect.gen(function*() {
+      const { accept, acceptAll } = yield* OperationLedger
+      const queue = yield* Queue
+      const limits: AuthorizationDetails = [
+        { type: "financial_operations", budgets: [eur("10.00", { per: "grant" })] },
+        { type: "financial_operations", operation_types: ["refund"], budgets: [eur("5.00", { per: "day" })] }
+      ]
+      const proof = { reference: null, evidence: { paid: true } }
+      for (const state of ["failed", "cancelled"] as const) {
+        const { identity } = yield* issue({ authorization_details: limits })
+        const { identity: other } = yield* issue({ authorization_details: limits })
+        const remaining = (grant: GrantIdentity) =>
+          Effect.map(OperationStore.use((store) => store.limits(grant)), (all) => all.map(({ remaining }) => remaining))
+        const { operation } = yield* accept(identity, request("first", { amount: "6" }))
+        yield* drive(operation, pathTo[state])
+        assert.deepStrictEqual(yield* remaining(identity), ["10.00", "5.00"], state)
+        yield* queue.contradict(operation.id, { state: "succeeded", ...proof })
+        // Once, however often it is proved.
+        yield* queue.contradict(operation.id, { state: "succeeded", ...proof })
+        assert.deepStrictEqual(yield* remaining(identity), ["4.00", "5.00"], state)
+        assert.deepStrictEqual(yield* remaining(other), ["10.00", "5.00"], state)
+        const answers = yield* acceptAll(identity, ["4.01", "4"].map((amount) => request(amount, { amount })))
+        assert.deepStrictEqual(
+          answers.map(answerOf),
+          [["LimitExceeded", limits[0]!.budgets![0], "4.00", null], "created"],
+          state
+        )
+      }
+      // The return of a success is no new budget, and counts no second time.
+      const { identity } = yield* issue({ authorization_details: limits })
+      const { operation } = yield* accept(identity, request("first", { amount: "6" }))
+      yield* drive(operation, pathTo.succeeded)
+      yield* queue.contradict(operation.id, { state: "failed", ...proof })
+      assert.deepStrictEqual(
+        (yield* OperationStore.use((store) => store.limits(identity))).map(({ remaining }) => remaining),
+        ["4.00", "5.00"]
+      )
     }))
 })
 

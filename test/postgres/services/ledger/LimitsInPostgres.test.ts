@@ -14,6 +14,7 @@ import { windowOf } from "../../../../src/services/rules/limits.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
 import { drive, InMemoryLedger, issue, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { answerOf, type Asked, details, eur, narrow, request } from "../../../fixtures/ledger/LimitedPayments.ts"
+import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 
 const asked: fc.Arbitrary<readonly [string, Asked]> = fc.tuple(
   fc.integer({ min: 0, max: 12 }).map(String),
@@ -33,6 +34,10 @@ const step = fc.oneof(
   {
     weight: 3,
     arbitrary: fc.record({ ends: fc.nat(20), as: fc.constantFrom("failed", "cancelled", "succeeded", "indeterminate") })
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ contradicts: fc.nat(20), proves: fc.constantFrom("submitted", "succeeded", "failed") })
   },
   { weight: 1, arbitrary: fc.record({ hours: fc.constantFrom(5, 24, 48, 168) }) }
 )
@@ -91,6 +96,13 @@ layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it
                   Effect.gen(function*() {
                     const ledger = yield* OperationLedger
                     if ("hours" in step) return yield* pass(step.hours) as Effect.Effect<void>
+                    if ("contradicts" in step) {
+                      const operation = created[step.contradicts % Math.max(created.length, 1)]?.[n]
+                      if (operation === undefined) return null
+                      const queue = yield* Queue
+                      const proof = { state: step.proves as "failed", reference: null, evidence: { said: "so" } }
+                      return (yield* queue.contradict(operation.id, proof))?.state ?? null
+                    }
                     if ("ends" in step) {
                       const operation = created[step.ends % Math.max(created.length, 1)]?.[n]
                       if (operation === undefined) return null
