@@ -27,8 +27,8 @@ export const pauseReasons = {
 /** How the answer of a status read begins that was not asked, because the settings name another account: see `nextAction`. */
 export const sentToAccount = "not asked, because it was sent to the account "
 
-/** Whether a reason is about one operation. Others of the provider may pass. */
-export const isOfOperation = (reason: string): boolean =>
+/** Whether a reason is about the payloads of operations. Others of the provider may pass. */
+export const isOfPayload = (reason: string): boolean =>
   reason.startsWith(pauseReasons.payload) || reason.startsWith(pauseReasons.type)
 
 /** The largest `count` of due work, and of operations that nothing allows to send or to read. It stands for this many operations or more. */

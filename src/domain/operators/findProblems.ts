@@ -11,7 +11,7 @@ import {
   type Condition,
   type DueWork,
   type FiguresByCondition,
-  isOfOperation,
+  isOfPayload,
   type LedgerFiguresNow,
   maxDueCount,
   pauseReasons,
@@ -304,7 +304,7 @@ const nextOnPause = (reason: string, unsent: number, claims: Claims | undefined)
 /** Workers that have paused a provider for the same reason are one problem. */
 const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWorker>): ReadonlyArray<Problem> => {
   const pauses = seen.flatMap((worker) =>
-    pausesOf(worker).filter(([provider, reason]) => !isOfOperation(reason) || unsentOf(figures, provider) > 0)
+    pausesOf(worker).filter(([provider, reason]) => !isOfPayload(reason) || unsentOf(figures, provider) > 0)
       .map(([provider, reason]) => ({ provider, reason, worker: workerName(worker) }))
   )
   return [

@@ -4,7 +4,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import { isTerminal, type OperationState } from "../Operation.ts"
-import { isOfOperation, pauseReasons, sentToAccount } from "./FiguresForm.ts"
+import { isOfPayload, pauseReasons, sentToAccount } from "./FiguresForm.ts"
 import type { Hold, NextAction, OperationSchedule, OperationStanding } from "./OperatorView.ts"
 
 /** What the next action depends on. */
@@ -313,20 +313,13 @@ const pauseSteps: ReadonlyArray<readonly [fits: (reason: string) => boolean, nex
   ],
   [begins(pauseReasons.clock), "Set the clock of the machine."],
   [
-    isOfOperation,
-    "The operation was never sent. If its request is wrong, cancel it: `financial-agents-gateway operations cancel ID`. If all of its "
-    + "type fail so, repair the adapter."
+    isOfPayload,
+    "The operations were never sent. If all of their type fail so, repair the adapter. If a request is wrong, cancel its operation: "
+    + "`financial-agents-gateway operations cancel ID`."
   ]
 ]
 
 const otherStep = "Repair the reason: it is in the settings, the adapter or the network of the worker."
 
-/** The end of the reason of a pause that one operation caused. */
-const namedOperation = / \(operation (?<id>[\da-f-]{36})\)$/u
-
 /** The first step that fits the reason of a pause. Then the workers go on by themselves. */
-export const stepOnPause = (reason: string): string => {
-  const step = pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep
-  const { id = "ID" } = namedOperation.exec(reason)?.groups ?? {}
-  return step.replace("cancel ID", `cancel ${id}`)
-}
+export const stepOnPause = (reason: string): string => pauseSteps.find(([fits]) => fits(reason))?.[1] ?? otherStep

@@ -1,4 +1,4 @@
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
@@ -21,9 +21,6 @@ export interface TimedClaim {
 
 /** Milliseconds between two searches for returned claims, while there are none. */
 const searchInterval = 1000
-
-/** Milliseconds until a returned claim is due again, at most, unless `returnDelay` is longer. */
-const longestReturn = 300_000
 
 /**
  * Claims up to `limit` operations of a provider, in this order:
@@ -51,7 +48,6 @@ export const claimOperations = (services: WorkerServices) => {
   })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
     claimWithin(services, claims.claim(provider, limit, terms(provider)), patience)
-  const latestReturn = Math.max(longestReturn, Duration.toMillis(policy.returnDelay)) + searchInterval
   const emptySince = new Map<ProviderName, ClockReading>()
 
   const isRoundedUp = new Map<ProviderName, boolean>()
@@ -106,7 +102,7 @@ export const claimOperations = (services: WorkerServices) => {
     const skewed = claimed.find(({ refusal }) => refusal !== null)
     if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)
     if (metrics !== null) metrics.of(provider).claims.value += timedClaims.length
-    if (timedClaims.length === 0) yield* pauses.releaseUnused(provider, probeOf, latestReturn)
+    if (timedClaims.length === 0) yield* pauses.release(probeOf)
     return timedClaims
   })
 }

@@ -159,7 +159,10 @@ const describeMembers = (members: ReadonlyArray<InvalidMember>): string => {
   return [...named, ...members.length > maxNamed ? ["and others"] : []].join("; ")
 }
 
-/** Decodes stored payloads by the schema of the operation's type. Without schemas, every payload passes as it is. */
+/**
+ * Decodes stored payloads by the schema of the operation's type. Without schemas, every payload passes as it is. One that does not fit is a
+ * failure of its operation: its client chose it.
+ */
 export const preparePayload = (
   schemas: PayloadSchemas | undefined
 ): (operation: ProviderOperation, payload: Schema.Json) => Effect.Effect<unknown, NotPrepared> => {
@@ -168,12 +171,12 @@ export const preparePayload = (
   return ({ type }, payload) => {
     const decode = decoders.get(type)
     if (decode === undefined) {
-      return Effect.fail(new NotPrepared({ reason: `${pauseReasons.type} ${type}` }))
+      return Effect.fail(new NotPrepared({ reason: `${pauseReasons.type} ${type}`, isOfOperation: true }))
     }
     return Effect.catchCause(decode(payload), (cause) => {
       const thrown = thrownIn(cause)
       const detail = Array.isArray(thrown) ? describeMembers(thrown) : describeThrown(thrown)
-      return Effect.fail(new NotPrepared({ reason: `${pauseReasons.payload} ${type}: ${detail}` }))
+      return Effect.fail(new NotPrepared({ reason: `${pauseReasons.payload} ${type}: ${detail}`, isOfOperation: true }))
     })
   }
 }

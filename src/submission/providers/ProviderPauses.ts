@@ -1,9 +1,9 @@
 /**
  * Stops the claims for a provider after a local failure, such as wrong credentials, and after answers in a row that the adapter does not
  * declare, such as those of a wrong address: every operation would meet them. An answer that names another operation counts as
- * undeclared. Local failures that may be of one operation alone, such as the credentials of its owner, pause the provider only if five
- * owners meet them without a declared answer in between: otherwise an agent of one owner could stop the payments of all. The worker then
- * claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads neither begin
+ * undeclared. Local failures that may be of one operation alone, such as its payload or the credentials of its owner, pause the provider
+ * only if five owners meet them without a declared answer in between: otherwise an agent of one owner could stop the payments of all.
+ * The worker then claims one operation at a time as a probe, until an attempt shows that the cause has passed. Status reads neither begin
  * nor end a pause, except the probe of the adapter: it may begin a pause at the start of the worker.
  * In a pause for a wrong path no operation is claimed until the probe passes. In one for refused credentials operations probe, too: a
  * refused one costs nothing.
@@ -19,7 +19,7 @@ import * as PubSub from "effect/PubSub"
 import * as Stream from "effect/Stream"
 import type { ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import { isOfOperation, pauseReasons } from "../../domain/operators/FiguresForm.ts"
+import { pauseReasons } from "../../domain/operators/FiguresForm.ts"
 import type { ProviderOperation } from "../../domain/Submission.ts"
 import { memoize } from "../../metrics/Series.ts"
 import { type PauseCause, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
@@ -106,11 +106,6 @@ export class ProviderPauses extends Context.Service<ProviderPauses, {
   readonly admit: (provider: ProviderName, limit: number) => Effect.Effect<Admission>
   /** Ends a probe, so that another one may begin: it has ended, or nothing was claimed. */
   readonly release: (probeOf: ProviderPause | null) => Effect.Effect<void>
-  /**
-   * Ends a probe for which nothing was claimed. If one operation caused the pause, and would have been due again `within` this time
-   * (milliseconds) after its failure, it no longer waits: the pause ends.
-   */
-  readonly releaseUnused: (provider: ProviderName, probeOf: ProviderPause | null, within: number) => Effect.Effect<void>
   /** Begins an attempt of an operation that was claimed as this probe, or as none. */
   readonly beginAttempt: (provider: ProviderName, probeOf: ProviderPause | null) => AttemptStart
   /** Takes note of a local failure of an operation that was claimed as this probe, or as none. */
@@ -286,12 +281,6 @@ const make = Effect.gen(function*() {
       Effect.sync(() => {
         if (probeOf !== null) probeOf.isProbing = false
       }),
-    releaseUnused: Effect.fnUntraced(function*(provider, probeOf, within) {
-      if (probeOf === null) return
-      probeOf.isProbing = false
-      if (!isOfOperation(probeOf.failure.reason) || (yield* elapsed(probeOf.since)) <= within) return
-      yield* pass(provider, "the operation that caused its pause waits no more")
-    }),
     beginAttempt: (provider, probeOf) => {
       const state = stateOf(provider)
       const { ended, pause, undeclared } = state
@@ -319,11 +308,7 @@ const make = Effect.gen(function*() {
       if (error?._tag === "NotSent" && error.isLocal === true) {
         const failed = error.isOfOperation === true ? noteFailed(provider, operation) : []
         if (error.isOfOperation === true && failed.length < mostOwners) return
-        const named = isOfOperation(error.reason)
-          ? ` (operation ${id})`
-          : failed.length > 0
-          ? ` (operations ${failed.join(", ")})`
-          : ""
+        const named = failed.length > 0 ? ` (operations ${failed.join(", ")})` : ""
         return yield* fail(provider, probeOf, { cause: "local_failure", reason: error.reason + named })
       }
       if (error?._tag === "Uncertain" && error.isUndeclared === true) {

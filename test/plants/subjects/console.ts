@@ -53,10 +53,10 @@ export const console: ReadonlyArray<Plant> = [
       "question: last_read?.question ?? \"\", asked_at: \"2026-11-22T12:00:00\","
     )
     .foundBy(long("console/Actions", "a fence may be under way")),
-  plant("a pause for one operation is no problem once none waits", "src/domain/operators/findProblems.ts")
+  plant("a pause for payloads is no problem once none waits", "src/domain/operators/findProblems.ts")
     .edit(
-      "!isOfOperation(reason) || unsentOf(figures, provider) > 0",
-      "!isOfOperation(reason) || unsentOf(figures, provider) >= 0"
+      "!isOfPayload(reason) || unsentOf(figures, provider) > 0",
+      "!isOfPayload(reason) || unsentOf(figures, provider) >= 0"
     )
     .foundBy(unit("cli/status/StatusProblems", "caused a pause")),
   plant(

@@ -166,6 +166,15 @@ export const limits: ReadonlyArray<Plant> = [
   plant("an unreachable provider has one line in the log for each cause", "src/submission/providers/ProviderPauses.ts")
     .edit("return outage?.cause === unreachable\n", "return outage === undefined\n")
     .foundBy(unit("submission/attempts/SubmissionWorker", "logs one line for each cause")),
+  plant("the payload of one owner does not pause the provider", "src/submission/http/HttpPreparation.ts")
+    .edit(
+      "`${pauseReasons.payload} ${type}: ${detail}`, isOfOperation: true",
+      "`${pauseReasons.payload} ${type}: ${detail}`"
+    )
+    .foundBy(unit("submission/http/HttpProviderPayloads", "fits no more")),
+  plant("an undeclared type of one owner does not pause the provider", "src/submission/http/HttpPreparation.ts")
+    .edit("`${pauseReasons.type} ${type}`, isOfOperation: true", "`${pauseReasons.type} ${type}`")
+    .foundBy(unit("submission/http/HttpProviderPayloads", "a type that it does not declare")),
   plant("the credentials of one owner do not pause the provider", "src/submission/providers/ProviderPauses.ts")
     .edit("failed.length < mostOwners", "failed.length < 1")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),

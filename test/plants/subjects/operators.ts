@@ -95,12 +95,6 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a code says that nothing was sent only if no request left", "src/domain/GatewayFailures.ts")
     .edit("    \"provider_unreachable\",\n", "    \"provider_unreachable\",\n    \"provider_unavailable\",\n")
     .foundBy(unit("domain/GatewayFailures", "are unsent if no request left")),
-  plant(
-    "a pause for one operation ends after the operation waits no more, and not before",
-    "src/submission/attempts/claimOperations.ts"
-  )
-    .edit("pauses.releaseUnused(provider, probeOf, latestReturn)", "pauses.release(probeOf)")
-    .foundBy(unit("submission/attempts/LocalFailures", "which ends after the operation is cancelled")),
   plant("a misspelt setting is named at the start", "src/cli/program.ts")
     .edit("warnOfMisspeltSettings.pipe(", "Effect.void.pipe(")
     .foundBy(system("cli/Commands", "warns of a misspelt setting")),

@@ -337,20 +337,20 @@ describe("status", () => {
       [whySkewed({ proven: 6000, most: 6001 })!, /^Set the clock/],
       ["no credentials: VaultError", /^Repair the reason/],
       [
-        "the adapter declares no payload of the type refund (operation 01890a5d-ac96-774b-bcce-b302099a8057)",
-        /^The operation was/
+        "the adapter declares no payload of the type refund (operations 01890a5d-ac96-774b-bcce-b302099a8057)",
+        /^The operations were never sent\./
       ]
     ]
     for (const [reason, step] of steps) assert.match(nextOf(reason), step, reason)
   })
 
-  it("tells how to cancel the one operation that caused a pause, and nothing of the pause once none waits", () => {
+  it("tells how to cancel the operations whose payloads caused a pause, and nothing of the pause once none waits", () => {
     const id = "01890a5d-ac96-774b-bcce-b302099a8057"
-    const reason = `the payload does not fit the schema of payment: amount: Expected a decimal (operation ${id})`
+    const reason = `the payload does not fit the schema of payment: amount: Expected a decimal (operations ${id})`
     const workers = [{ ...worker, pauses: { [provider]: reason } }]
     const [problem] = problemsOf({ embedded: false, migrated: true, figures: { ...healthy, workers } })
-    assert.include(problem!.message, `(operation ${id})`)
-    assert.match(problem!.next, new RegExp(`never sent\\. .*, cancel it: .* operations cancel ${id}\`\\. `))
+    assert.include(problem!.message, `(operations ${id})`)
+    assert.match(problem!.next, /never sent\. .*, cancel its operation: .* operations cancel ID`\. /)
     assert.notInclude(problem!.next, "settings")
     assert.deepStrictEqual(problems({ workers, standing: [], due: [] }), [])
   })

@@ -18,7 +18,6 @@ const resumed = "Resumed a provider"
 const noKey = w.logged(paused, [["WARN", { provider: bank, reason: "401: the key is wrong" }]])
 const expired = w.notSent("status 401", { isLocal: true, isRefused: true, isOfOperation: true })
 const unencodable = w.notSent("it cannot be encoded", { isLocal: true })
-const unfit = "the payload does not fit the schema of payment: amount: Expected a decimal"
 /** The first poll ends before the clock of the test moves. */
 const start = [w.start(), w.settle]
 const pollsOften = w.policy({ pollInterval: millis(100) })
@@ -76,14 +75,6 @@ w.tell("One operation that the adapter cannot encode", {
       assert.isAtLeast(tries, 5)
       assert.isAtMost(tries, 40, "its delay grows with its age")
     })
-  ],
-  "is named by the pause that its payload causes, which ends after the operation is cancelled": [
-    [pollsOften, w.answers(w.notSent(unfit, { isLocal: true })), w.accept(), ...start, w.pass("20 minutes")],
-    w.logged(paused, ({ ids }) => [["WARN", { provider: bank, reason: `${unfit} (operation ${ids[0]})` }]]),
-    // The operation still waits.
-    w.logged(resumed, 0),
-    [w.act(({ ids, world }) => world.ledger.cancel(ids[0]!, { operator: "olivia" })), w.pass("6 minutes")],
-    [w.logged(resumed, 1), w.logged(`${resumed}: the operation that caused its pause waits no more`, 1)]
   ],
   "does not pause the provider if the credentials of its owner are wrong, until the fifth owner in a row": [
     Array.from(

@@ -29,6 +29,9 @@ const layer = ProviderHttpClient.layer()
 /** The fields of a local failure. Compare fields: Chai compares no more than names and messages of errors. */
 const local = (reason: string) => ({ _tag: "NotSent", reason, isLocal: true })
 
+/** The same of one operation: five owners must meet it before it pauses the provider for all. */
+const ofPayload = (reason: string) => ({ ...local(reason), isOfOperation: true })
+
 const payloads = {
   payment: Schema.Struct({
     amount: Schema.BigIntFromString,
@@ -68,7 +71,7 @@ describe("An adapter that declares payloads", () => {
       ])
     }).pipe(Effect.provide(layer)))
 
-  it.live("does not send a payload that fits no more: a local failure names the members and what was expected", () =>
+  it.live("does not send a payload that fits no more: a failure of its operation names the members and what was expected", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(response(200, succeeded)))
       const payload = { amount: "secret", creditor: { iban: "secret", secret: 1 }, secret: 1 }
@@ -76,7 +79,8 @@ describe("An adapter that declares payloads", () => {
         "the payload does not fit the schema of payment: *: Expected only members that the provider takes; "
         + "amount: Expected a string representing a bigint; creditor.*: Expected only members that the provider takes; "
         + "creditor.iban: Expected a value with a length of at least 15"
-      assert.deepStrictEqual(fieldsOf(yield* failureOf(declaring(server.url), operationOf(), payload)), local(expected))
+      const failure = yield* failureOf(declaring(server.url), operationOf(), payload)
+      assert.deepStrictEqual(fieldsOf(failure), ofPayload(expected))
       assert.strictEqual(server.connections(), 0)
     }).pipe(Effect.provide(layer)))
 
@@ -124,15 +128,15 @@ describe("An adapter that declares payloads", () => {
       const failure = yield* failureOf(declaring("http://127.0.0.1:1"), operation, { lines: Array(100).fill("secret") })
       const named = Array.from({ length: 8 }, (_, n) => `lines.${n}: Expected number`)
       const members = [...named, "and others"].join("; ")
-      assert.deepStrictEqual(fieldsOf(failure), local(`the payload does not fit the schema of refund: ${members}`))
+      assert.deepStrictEqual(fieldsOf(failure), ofPayload(`the payload does not fit the schema of refund: ${members}`))
     }).pipe(Effect.provide(layer)))
 
-  it.live("does not send a type that it does not declare", () =>
+  it.live("does not send a type that it does not declare: a failure of its operation", () =>
     Effect.gen(function*() {
       const operation = operationOf({ type: "constructor" as never })
       assert.deepStrictEqual(
         fieldsOf(yield* failureOf(declaring("http://127.0.0.1:1"), operation)),
-        local("the adapter declares no payload of the type constructor")
+        ofPayload("the adapter declares no payload of the type constructor")
       )
     }).pipe(Effect.provide(layer)))
 
