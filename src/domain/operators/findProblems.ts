@@ -100,7 +100,8 @@ const conditionTexts: Readonly<
   submitting: {
     filter: { states: ["submitting"] },
     message: allAre("submitting"),
-    next: "Workers take them over, or rescue them."
+    next:
+      "Each of them tells why its claim was returned, if it was: repair that. Workers take them over, or rescue them."
   },
   submitted: { filter: { states: ["submitted"] }, message: allAre("submitted"), next: askProvider },
   indeterminate: { filter: { states: ["indeterminate"] }, message: allAre("indeterminate"), next: askProvider },
@@ -139,10 +140,12 @@ const clock = (at: DateTime.Utc): string => DateTime.formatIso(at).slice(11, 19)
 /** Whether a worker that runs sends to the provider. */
 type IsServed = (provider: ProviderName) => boolean
 
+const checkWorker = "Check that a worker runs for the provider."
+
 const nextTakeOver = (next_at: DateTime.Utc | null | undefined, isServed: boolean): string =>
   isServed && next_at !== null && next_at !== undefined
     ? `A worker runs for the provider, and takes over or rescues the first of them at ${clock(next_at)} UTC.`
-    : "Check that a worker runs for the provider."
+    : checkWorker
 
 /** Whether a problem of workers tells of the operations in a condition already. */
 type IsTold = (provider: ProviderName, condition: Condition) => boolean
@@ -205,11 +208,6 @@ const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem
     operations: { provider, queue: "reversed" }
   }))
 
-const addWorkers = (isServed: boolean): string =>
-  `${
-    isServed ? "A worker runs for the provider." : "Check that a worker runs for the provider."
-  } If it is busy, start another one.`
-
 /**
  * What each kind of due work is called, and which operations it concerns. `of`: the state that a problem of workers tells of. `stopped`:
  * the condition of those whose work nothing allows.
@@ -244,7 +242,9 @@ const lagProblems = (figures: FiguresByCondition, isTold: IsTold, isServed: IsSe
       return {
         message: `${provider}: ${name} is late (${dueCount(count)} due)`,
         since,
-        next: addWorkers(isServed(provider)),
+        next: `${
+          isServed(provider) ? "A worker runs for the provider." : checkWorker
+        } If it is busy, start another one.`,
         operations: { provider, ...filter }
       }
     }
@@ -286,15 +286,12 @@ const endOfClaims = (claims: Claims | undefined): string => {
 
 const nextOnPause = (reason: string, unsent: number, claims: Claims | undefined): string => {
   const lost = claims?.lost ?? 0
+  const end = reason.startsWith(pauseReasons.circuit)
+    ? endOfClaims(claims)
+    : "The workers then send the operations by themselves."
   return [
     stepOnPause(reason),
-    ...unsent === 0
-      ? []
-      : [
-        reason.startsWith(pauseReasons.circuit)
-          ? endOfClaims(claims)
-          : "The workers then send the operations by themselves."
-      ],
+    ...unsent === 0 ? [] : [end],
     ...lost === 0
       ? []
       : [`${counted(lost, "other operation", "other operations")} may have been sent before: workers rescue them.`]
@@ -330,10 +327,9 @@ const unservedOf = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>):
   const served = new Set(seen.flatMap(({ pauses }) => Object.keys(pauses)))
   const tellsNone = seen.length === 0 || seen.some(({ pauses }) => Object.keys(pauses).length === 0)
   return new Set(
-    tellsNone
-      ? []
-      : figures.operations.filter(({ provider, state }) => !isTerminal(state) && !served.has(provider))
-        .map(({ provider }) => provider)
+    figures.operations.flatMap(({ provider, state }) =>
+      !tellsNone && !isTerminal(state) && !served.has(provider) ? [provider] : []
+    )
   )
 }
 

@@ -11,6 +11,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("no operation that a lost worker may have sent is said to wait", "src/domain/operators/findProblems.ts")
     .edit("  - (claimsOf(figures, provider)?.lost ?? 0)\n", "")
     .foundBy(unit("cli/status/StatusProblems", "lost worker of a paused provider")),
+  plant("returned claims are said to tell why, although nothing is paused", "src/domain/operators/findProblems.ts")
+    .edit("Each of them tells why its claim was returned, if it was: repair that. ", "")
+    .foundBy(unit("cli/status/StatusProblems", "is taken over")),
   plant(
     "a problem of the oldest operation says that its number counts young ones, too",
     "src/domain/operators/findProblems.ts"
@@ -131,6 +134,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("an operation that failed before it was sent is shown as never sent", "src/cli/operations/show.ts")
     .edit("isUnsentFailure(operation.failure.code) ?", "!isUnsentFailure(operation.failure.code) ?")
     .foundBy(unit("cli/screen/Rendering", "never sent, if its code")),
+  plant("an action on all operations needs a reason", "src/cli/operations/OperationsCommand.ts")
+    .edit("if (Option.isNone(flags.reason))", "if (false)")
+    .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),
   plant("an age counts by the clock of the database", "src/services/sql/operators/searchStatements.ts")
     .edit(
       "now() - ${millis(add(Duration.toMillis(query.unchanged_for)))}",
@@ -143,9 +149,6 @@ export const operators: ReadonlyArray<Plant> = [
   plant("the record of a hold of all counts the claims that it ended", actions)
     .edit("=> held + indeterminate)", "=> held)")
     .foundBy(postgres("services/operators/OperatorActions", "on all operations is recorded with their number")),
-  plant("an action on all operations needs a reason", "src/cli/operations/OperationsCommand.ts")
-    .edit("if (Option.isNone(flags.reason))", "if (false)")
-    .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),
   plant("the records of an operation have the actions on all since its creation", actions)
     .edit("action IN ('hold_all', 'release_all')", "action IN ('none')")
     .foundBy(system("cli/OperatorCommands", "is recorded with the name and the reason")),

@@ -153,6 +153,11 @@ describe("status", () => {
         migrated: true,
         figures: { ...healthy, workers, standing: [{ ...standing("submitting", 1, hour), claims }] }
       })[0]!.next
+    // A local failure of fewer than five owners pauses nothing, so the reason stands at each operation alone.
+    assert.match(
+      nextOf([worker]),
+      /^Each of them tells why its claim was returned, if it was: repair that\. Workers take/
+    )
     assert.match(
       nextOf([worker]),
       /A worker runs for the provider, and takes over or rescues the first of them at 12:01:30 UTC\.$/
