@@ -58,7 +58,7 @@ const hold: ActionText = {
   confirm: "Hold operation",
   meaning: "No worker claims the operation until it is released. It is not sent meanwhile.",
   consequences: ({ schedule }) => [
-    "The payment or transfer is late. Its client sees an accepted operation, and no reason.",
+    "The payment or transfer is late. Its client sees no reason.",
     "If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
     schedule.hold === null
       ? "It can be released or cancelled at any time after that."
@@ -66,9 +66,9 @@ const hold: ActionText = {
   ],
   severe: true,
   final: false,
-  possible: ({ operation, schedule }) =>
+  possible: ({ approval, operation, schedule }) =>
     operation.state === "accepted"
-    && (schedule.hold === null || schedule.hold.kind === "approval" && schedule.hold.outlasts_approval !== true)
+    && (schedule.hold === null || approval?.state === "pending" && !schedule.hold.outlasts_approval)
 }
 
 const releaseConsequences = ({ provider, schedule: { hold, unsent } }: Detail): ReadonlyArray<string> =>
@@ -122,7 +122,7 @@ const approve: ActionText = {
   meaning: "Workers may claim the operation, unless an operator holds it, and send it to its provider.",
   consequences: ({ schedule }) => [
     "The payment or transfer happens, to exactly this payee and with exactly this amount.",
-    schedule.hold?.outlasts_approval === true
+    schedule.hold?.outlasts_approval
       ? "It is sent once it is released."
       : "A worker may send it within a second."
   ],

@@ -125,8 +125,8 @@ export type LedgerFiguresNow = typeof Figures.Type
 
 /**
  * The operations of a provider that stand under a condition. Each unsettled operation stands under one: the first of `approval`, `held`,
- * `unauthorized` and `unread`, `under_review` and its state that it is in. After a failover, one that waits for an approval is held until
- * its release.
+ * `unauthorized` and `unread`, `under_review` and its state that it is in. One that waits for an approval is held while an operator holds
+ * it, and after a failover until its release.
  */
 const Standing = Schema.Struct({
   provider: ProviderName,

@@ -19,7 +19,11 @@ const pendingApproval = {
 } as const
 
 /** A new accepted operation, so that no test depends on another one. */
-const addOperation = Effect.fnUntraced(function*(number: number, held: false | "failover" | "approval" = false) {
+const addOperation = Effect.fnUntraced(function*(
+  number: number,
+  held: false | "failover" | "approval" = false,
+  approval = held === "approval" ? pendingApproval : null
+) {
   const { details } = yield* ConsoleScene
   const hold = { kind: held, examined: false, releasable_from: null } as const
   details.set(
@@ -29,7 +33,7 @@ const addOperation = Effect.fnUntraced(function*(number: number, held: false | "
       state: "accepted",
       age: 1,
       schedule: hold.kind === false ? {} : { hold: { ...hold, kind: hold.kind } },
-      approval: held === "approval" ? pendingApproval : null,
+      approval,
       next: { by: "worker", action: "A worker submits it.", at: null, reason: "It was accepted." },
       history: [["accepted", 1, null]]
     })
@@ -165,6 +169,17 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         const [record] = details.get(idOf(number))!.actions
         assert.deepInclude(record, { operator: "olivia", action: label.toLowerCase(), reason: "The owner called" })
         expectClean()
+      })
+  )
+
+  effect(
+    "that holds an operation is offered after a failover, too, while its approval is pending",
+    () =>
+      Effect.gen(function*() {
+        const { page } = yield* addOperation(111, "failover", pendingApproval)
+        yield* Effect.promise(async () => {
+          await (await ask(page, "Hold")).getByText("Its approval does not end this hold.").waitFor()
+        })
       })
   )
 

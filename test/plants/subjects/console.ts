@@ -71,6 +71,24 @@ export const console: ReadonlyArray<Plant> = [
   )
     .edit("SELECT provider, 'held', -1 FROM undecided", "SELECT provider, 'held', 0 FROM undecided")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
+  plant(
+    "an operation that waits for an approval stands under held while an operator holds it",
+    "src/services/sql/operators/figureStatements.ts"
+  )
+    .edit(" AND NOT o.hold_outlasts_approval AS only_waits", " AS only_waits")
+    .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
+  plant(
+    "the hold of an operator on an operation that waits is shown after a failover, too",
+    "src/services/sql/operators/OperatorRow.ts"
+  )
+    .edit("(${awaitsApproval} AND o.hold_outlasts_approval)", "(${needsDecision} AND o.hold_outlasts_approval)")
+    .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
+  plant("an operation that waits for an approval can be held after a failover, too", "console/operation/actions.ts")
+    .edit(
+      "approval?.state === \"pending\" && !schedule.hold.outlasts_approval",
+      "schedule.hold.kind === \"approval\" && !schedule.hold.outlasts_approval"
+    )
+    .foundBy(long("console/Actions", "is offered after a failover")),
   plant("late work of operations that nothing allows is no further problem", "src/domain/operators/findProblems.ts")
     .edit("return count > told &&", "return count > 0 && told >= 0 &&")
     .foundBy(unit("cli/status/StatusProblems", "nothing allows")),

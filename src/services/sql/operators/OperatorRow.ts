@@ -18,7 +18,15 @@ import type { Hold, OperationStanding, OperatorSummary } from "../../../domain/o
 import type { ProviderReference } from "../../../domain/Submission.ts"
 import type { ShownTerms } from "../../../domain/Terms.ts"
 import { fromRow, type Instant, instantOf, instantOrNull, type OperationRow, publicColumns } from "../OperationRow.ts"
-import { hasLiveGrant, isExamined, isFree, isUnsent, needsDecision, openQuestion } from "../queueFragments.ts"
+import {
+  awaitsApproval,
+  hasLiveGrant,
+  isExamined,
+  isFree,
+  isUnsent,
+  needsDecision,
+  openQuestion
+} from "../queueFragments.ts"
 
 /** The columns of `operatorColumns`. */
 export interface OperatorRow extends OperationRow {
@@ -40,7 +48,7 @@ export interface OperatorRow extends OperationRow {
   readonly reviewed_at: Instant | null
   readonly acknowledged: boolean
   readonly hold_placed: boolean
-  readonly hold_outlasts_approval: boolean
+  readonly outlasts_approval: boolean
   readonly needs_decision: boolean
   readonly is_free: boolean
   readonly is_examined: boolean
@@ -91,7 +99,6 @@ const plainColumns = [
   "reviewed_at",
   "acknowledged",
   "hold_placed",
-  "hold_outlasts_approval",
   "terms",
   "terms_key_id",
   "last_read",
@@ -106,6 +113,7 @@ const ofReversalRead = (column: "due_at" | "until") =>
 /** The columns of `OperatorRow`, of the row `o`. */
 export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `o.${name}`).join(", ")},
     ${isFree} AS is_free, ${needsDecision} AS needs_decision, coalesce(${isExamined}, false) AS is_examined,
+    (${awaitsApproval} AND o.hold_outlasts_approval) AS outlasts_approval,
     CASE WHEN o.state IN ('accepted', 'submitting') THEN ${isUnsent} ELSE false END AS is_unsent,
     o.timeline <> ledger_timeline() AS is_of_other_timeline,
     (SELECT c.active FROM clients c WHERE c.id = o.client_id) AS client_active,
@@ -129,7 +137,7 @@ const holdOf = (row: OperatorRow): Hold | null =>
     kind: row.needs_decision ? "approval" : row.hold_placed ? "placed" : "failover",
     examined: row.is_examined,
     releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null,
-    ...row.needs_decision && row.hold_outlasts_approval ? { outlasts_approval: true } : {}
+    ...row.outlasts_approval ? { outlasts_approval: true } : {}
   }
 
 /** What client, provider connection and grant allow now. */

@@ -243,9 +243,9 @@ export const standingStatement = `
     SELECT o.provider, o.updated_at FROM (
       SELECT operation_id, client_id FROM approvals WHERE state = 'pending' ORDER BY expires_at LIMIT ${maxDueCount}
     ) a CROSS JOIN LATERAL (
-      SELECT o.provider, o.updated_at, ${needsDecision} AS may_be_decided FROM operations o
+      SELECT o.provider, o.updated_at, ${needsDecision} AND NOT o.hold_outlasts_approval AS only_waits FROM operations o
       WHERE o.id = a.operation_id AND o.client_id = a.client_id LIMIT 1
-    ) o WHERE o.may_be_decided
+    ) o WHERE o.only_waits
   ), standing AS (
     SELECT provider, condition, sum(count) AS count FROM (
       SELECT provider, CASE WHEN held THEN 'held' WHEN review THEN 'under_review' ELSE state END AS condition, count

@@ -291,12 +291,22 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       assert.deepStrictEqual(yield* standings, [["accepted", 1], ["approval", 2]], "and not among the held ones")
       yield* Effect.flatMap(Queue, ({ hold }) => hold(free.id))
       assert.deepStrictEqual(yield* standings, [["approval", 2], ["held", 1]])
-      const held = yield* search.list({ queue: "held", provider, order: "oldest", limit: 10 })
-      assert.deepStrictEqual(held.operations.map(({ operation }) => operation.id), [free.id], "as it is counted")
+      const listed = yield* search.list({ queue: "held", provider, order: "oldest", limit: 10 })
+      assert.deepStrictEqual(listed.operations.map(({ operation }) => operation.id), [free.id], "as it is counted")
+      yield* Effect.flatMap(Queue, ({ hold }) => hold(second!.id))
+      assert.deepStrictEqual(yield* standings, [["approval", 1], ["held", 2]], "the hold of an operator is one, too")
       assert.deepInclude((yield* search.detail(denied!.id)).approval, { state: "denied", reason: "unknown shop" })
       assert.isNull((yield* search.detail((yield* accept(identity, { type: "fee" })).id)).approval)
       yield* Backstage.use(({ failOver }) => failOver)
       assert.deepStrictEqual(yield* standings, [["held", 4]], "each needs its release first")
+      const held = Effect.map(search.detail(first!.id), ({ schedule }) => schedule.hold)
+      assert.deepStrictEqual(yield* held, { kind: "placed", examined: false, releasable_from: null })
+      yield* Effect.flatMap(Queue, ({ hold }) => hold(first!.id))
+      assert.deepInclude(
+        yield* held,
+        { outlasts_approval: true },
+        "the hold of an operator is shown after a failover, too"
+      )
     }).pipe(Effect.provide(Layer.merge(OperationSearch.layer, LedgerFigures.layer))))
 
   it.effect("count from the start of their transaction, for the ledger as for its trigger", () =>
