@@ -6,6 +6,12 @@
  *
  * Run as many copies as you like: one publishes, and another one takes over when it ends.
  *
+ * - WEBHOOK_URL: the receiver. A redirect is not followed.
+ * - WEBHOOK_SECRET: `whsec_` and 24 to 64 bytes in Base64. Several, separated by spaces, give several signatures while the receiver changes
+ *   its secret.
+ * - OUTBOX_NAME: the name of the position, by default `outbox`. Outboxes with other names post independently.
+ * - OUTBOX_LEASE: how long a killed publisher keeps the others waiting, by default `20 seconds`. A request may take a quarter of it.
+ *
  * Copied from the installed package, it runs by `node examples/outbox/main.ts`.
  */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
