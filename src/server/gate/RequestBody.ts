@@ -14,6 +14,7 @@ import { readBody } from "../../http/JsonExchange.ts"
 import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { type ArrivingBody, Lifecycle, type RunningRequest } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
+import { namesOtherCharset } from "./RequestChecks.ts"
 
 /** Largest body, in bytes: 64 KiB. */
 export const maxBody = 65_536
@@ -34,7 +35,17 @@ type Incoming = Pick<HttpServerRequest, "headers" | "remoteAddress" | "source" |
 /** Whether all of the body is in the memory of the process. Only `node:http` tells. */
 const hasArrived = ({ source }: Incoming): boolean => "complete" in source && source.complete === true
 
-const decoder = new TextDecoder()
+/** Without `fatal`, two bodies that are not UTF-8 would become one text, and the key of the first would answer the second. */
+const decoder = new TextDecoder("utf-8", { fatal: true })
+
+/** The text of bytes in UTF-8; null if they are not. */
+const decodeText = (bytes: Uint8Array): string | null => {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return null
+  }
+}
 
 /** Media types of text that is no JSON. */
 const otherText = /^(?:text\/plain|application\/x-www-form-urlencoded)[ \t]*(?:;|$)/i
@@ -111,13 +122,15 @@ export const makeGuardBody = Effect.gen(function*() {
       )
     })
 
-  /** A text within the limits of JSON, or of a media type that is none: an endpoint may read any other as JSON. */
+  const unfit = (path: string, message: string) => problems.fail("invalid_request", { fields: [{ path, message }] })
+
+  /** A text in UTF-8, within the limits of JSON, or of a media type that is none: an endpoint may read any other as JSON. */
   const textOf = (headers: Incoming["headers"], bytes: Uint8Array): Effect.Effect<string, Problem> => {
-    const text = decoder.decode(bytes)
+    if (namesOtherCharset(headers)) return unfit("header.content-type", "Expected charset=utf-8, or no charset")
+    const text = decodeText(bytes)
+    if (text === null) return unfit("body", "Expected text in UTF-8")
     const excess = otherText.test(headers["content-type"] ?? "") ? null : findExcess(text, bodyLimits)
-    return excess === null ? Effect.succeed(text) : problems.fail("invalid_request", {
-      fields: [{ path: ["body", ...excess.path].join("."), message: excess.message }]
-    })
+    return excess === null ? Effect.succeed(text) : unfit(["body", ...excess.path].join("."), excess.message)
   }
 
   /** Null as `slot`: the request has none. */

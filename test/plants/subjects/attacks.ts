@@ -145,6 +145,12 @@ export const attacks: ReadonlyArray<Plant> = [
       unit("submission/providers/ProviderPromises", "by both clocks"),
       unit("submission/reads/Reconciler", "clock of the database was set forward")
     ),
+  plant("a key never stands for two bodies that are not UTF-8", body)
+    .edit("new TextDecoder(\"utf-8\", { fatal: true })", "new TextDecoder()")
+    .foundBy(unit("server/gate/BodyText", "is refused if it is not UTF-8")),
+  plant("a body of another charset is never read as UTF-8", body)
+    .edit("if (namesOtherCharset(headers)) return", "if (namesOtherCharset({})) return")
+    .foundBy(unit("server/gate/BodyText", "is refused if it names another charset")),
   plant("a body has no two members of one name", "src/domain/JsonLimits.ts")
     .edit("        container.names.add(container.name)\n", "")
     .foundBy(unit("server/gate/WideJson")),
