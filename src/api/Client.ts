@@ -76,8 +76,10 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
  *     submit(client.payments.pay({ headers: { "idempotency-key": key }, payload }))
  *
  * Choose the key before the first attempt, and store it: a later process repeats the request with it. The last attempt
- * begins when `within` has passed, by default one minute, and its error fails the call. Whether the request was recorded is unknown
- * after `ServiceUnavailable` and after a lost connection: repeat it later with the same key.
+ * begins when `within` has passed, by default one minute, and its error fails the call.
+ *
+ * A problem with a status below 500 says that its attempt recorded nothing. After any other failure, such as an `HttpClientError`, a
+ * `SchemaError` or an interruption, it is unknown whether the request was recorded: repeat it with the same key.
  */
 export const submit = <A, E, R>(
   call: Effect.Effect<A, E, R>,

@@ -201,7 +201,7 @@ export const problemKinds = kinds({
     retryable: false,
     title: "Response contract failed",
     meaning: "The gateway was about to send a response that breaks its own API description, and withheld it.",
-    action: "Report the request id to the operator of the gateway."
+    action: `Report the request id to the operator of the gateway. ${underItsKey}`
   },
   not_ready: {
     status: 503,

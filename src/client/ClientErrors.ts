@@ -44,7 +44,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** An answer breaks the contract of the gateway: check the base URL. */
+/** An answer breaks the contract of the gateway: check the base URL. Whether a `POST` was recorded is unknown then. */
 export class ContractError extends Error {
   override readonly name = "ContractError"
   readonly status: number

@@ -40,6 +40,8 @@ interface Answer {
   readonly body: unknown
 }
 
+const nameOf = ({ body, path }: ClientRequest): string => `${body === undefined ? "GET" : "POST"} ${path}`
+
 const targetOf = ({ path, query = {} }: ClientRequest): string => {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
@@ -65,18 +67,23 @@ const jsonOf = (text: string): unknown => {
   }
 }
 
-const refusal = (name: string, { body, headers, status }: Answer): Error => {
+/** An answer that breaks the contract. The gateway may have recorded the work of a `POST` before something spoilt its answer. */
+const breach = (request: ClientRequest, text: string, status: number): ContractError => {
+  const unknown = ". Whether the request was recorded is unknown: repeat it with the same key alone"
+  return new ContractError(`${nameOf(request)}: ${text}${request.body === undefined ? "" : unknown}`, status)
+}
+
+const refusal = (request: ClientRequest, { body, headers, status }: Answer): Error => {
   const retryAfter = retryAfterSeconds(headers.get("retry-after"))
   if (isProblem(body)) return new ProblemError(body, retryAfter)
   return isProxyFailure(status)
-    ? new ConnectionError(`${name}: status ${status} of a proxy before the gateway`, retryAfter)
-    : new ContractError(`${name}: status ${status} without a problem of the gateway. Check the base URL`, status)
+    ? new ConnectionError(`${nameOf(request)}: status ${status} of a proxy before the gateway`, retryAfter)
+    : breach(request, `status ${status} without a problem of the gateway. Check the base URL`, status)
 }
 
 /** Sends a request once. It throws `ProblemError`, `ConnectionError`, `ContractError`, or the reason of the signal. */
 export const exchange = async (gateway: Gateway, request: ClientRequest, signal: AbortSignal): Promise<Answer> => {
-  const { body: sent, headers: own, path } = request
-  const name = `${sent === undefined ? "GET" : "POST"} ${path}`
+  const { body: sent, headers: own } = request
   const content = sent === undefined ? {} : { "content-type": "application/json" }
   const token = checkAccessToken(await unlessAborted(signal, async () => await gateway.accessToken()))
   const receive = async (): Promise<Omit<Answer, "body"> & { readonly text: string }> => {
@@ -92,17 +99,16 @@ export const exchange = async (gateway: Gateway, request: ClientRequest, signal:
   const { headers, status, text } = await unlessAborted(signal, receive).catch((error: unknown) => {
     signal.throwIfAborted()
     const { origin } = new URL(gateway.baseUrl)
-    throw new ConnectionError(`${name}: no complete answer from ${origin}: ${textOf(error, token)}`)
+    throw new ConnectionError(`${nameOf(request)}: no complete answer from ${origin}: ${textOf(error, token)}`)
   })
   if (status === 304 && own?.["if-none-match"] !== undefined) return { status, headers, body: undefined }
   const body = jsonOf(text)
-  if (status !== (sent === undefined ? 200 : 202)) throw refusal(name, { status, headers, body })
+  if (status !== (sent === undefined ? 200 : 202)) throw refusal(request, { status, headers, body })
   const wrong = request.check(body)
   if (wrong === null) return { status, headers, body }
-  throw new ContractError(
-    body === undefined
-      ? `${name}: the answer is not JSON. Check the base URL`
-      : `${name}: the answer breaks the contract at ${wrong}`,
+  throw breach(
+    request,
+    body === undefined ? "the answer is not JSON. Check the base URL" : `the answer breaks the contract at ${wrong}`,
     status
   )
 }

@@ -101,7 +101,11 @@ export interface Client {
   readonly findByKey: (key: string, options?: CallOptions) => Promise<Operation | null>
   /**
    * Requests work at a mutation endpoint, such as `/v1/transfers`. The operation as it was accepted, and then each change of it, until it
-   * is final. After a `ConnectionError` or a retryable problem at the first step it is unknown whether the request was recorded.
+   * is final.
+   *
+   * A `ProblemError` at the first step with a status below 500 says that its attempt recorded nothing. After any other failure of that
+   * step, such as a `ConnectionError`, a `ContractError` or an abort, it is unknown whether the request was recorded: repeat it with the
+   * same key.
    */
   readonly submit: (
     path: string,

@@ -68,6 +68,12 @@ export const acceptance: ReadonlyArray<Plant> = [
   plant("a problem after which a mutation may be recorded says to keep its key", "src/api/ProblemKinds.ts")
     .edit("A POST keeps its Idempotency-Key: under a new one, it may happen twice.", "")
     .foundBy(unit("api/Problems", "warns of a new Idempotency-Key")),
+  plant("an answer that was withheld says that its mutation may be recorded", "src/api/ProblemKinds.ts")
+    .edit(
+      "and withheld it.\",\n    action: `Report the request id to the operator of the gateway. ${underItsKey}`",
+      "and withheld it.\",\n    action: `Report the request id to the operator of the gateway.`"
+    )
+    .foundBy(unit("api/Problems", "warns of a new Idempotency-Key")),
   plant("an acceptance and a deactivation of its client always have an order", acceptances)
     .edit("FOR SHARE OF g, c, p NOWAIT", "FOR SHARE OF g, p NOWAIT")
     .foundBy(postgres("services/grants/RevocationRaces", "are ordered: a request waits")),

@@ -226,6 +226,9 @@ export const limits: ReadonlyArray<Plant> = [
   plant("submit of the fetch client ignores no unknown member", "src/client/FetchClient.ts")
     .edit("  if (unknown !== undefined) {", "  if (unknown === null) {")
     .foundBy(unit("client/FetchClient")),
+  plant("the client on fetch says that a request with a spoilt answer may be recorded", "src/client/Exchange.ts")
+    .edit("${request.body === undefined ? \"\" : unknown}", "${request.body === \"\" ? unknown : \"\"}")
+    .foundBy(unit("client/FetchClient", "after a spoilt answer to a request for work")),
   plant("operators see the host and port of a provider that cannot be reached", "src/submission/http/HttpCall.ts")
     .edit("? new URL(request.url).host", "? null")
     .foundBy(unit("submission/http/HttpProviderPayloads", "A connection that is never made")),

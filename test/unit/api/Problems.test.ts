@@ -30,8 +30,8 @@ describe("The problem catalogue", () => {
 
   it("warns of a new Idempotency-Key where a mutation may be recorded although a problem answers it", () => {
     for (const code of codes) {
-      const { action, retryable }: ProblemKind = problemKinds[code]
-      const isAnswerToMutation = code === "internal_error" || (retryable && code !== "not_ready")
+      const { action, retryable, status }: ProblemKind = problemKinds[code]
+      const isAnswerToMutation = (retryable || status >= 500) && code !== "not_ready"
       assert.strictEqual(action.includes("A POST keeps its Idempotency-Key"), isAnswerToMutation, code)
     }
   })

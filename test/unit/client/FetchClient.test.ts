@@ -256,6 +256,18 @@ describe("The client on fetch", () => {
     assert.match(untagged.message, /no ETag/)
   })
 
+  it("says after a spoilt answer to a request for work that it may be recorded", async () => {
+    for (const reply of [text(202, "<html>"), text(200, "<html>"), text(500, ""), text(404, ""), json(accepted)]) {
+      const { client } = clientOf(reply)
+      const error = await failureOf(() => client.submit("/v1/payments", { key: "key", payload: {} }).next())
+      assert.instanceOf(error, ContractError)
+      assert.match(
+        error.message,
+        /^POST \/v1\/payments: .*\. Whether the request was recorded is unknown: repeat it with the same key/
+      )
+    }
+  })
+
   it.each(calls)("%s takes no 304 without having named a tag", async (_, call) => {
     const { client } = clientOf(unchanged(accepted))
     const error = await failureOf(() => call(client, new AbortController().signal))
