@@ -95,10 +95,10 @@ export const submit = <A, E, R>(
  * Why a call failed. A `Problem` is an answer of the gateway; `code` tells problems apart. The other errors mean that
  * there was no answer, or that it breaks the contract.
  */
-export type ClientError = Problem | HttpClientError.HttpClientError | Schema.SchemaError
+type ClientError = Problem | HttpClientError.HttpClientError | Schema.SchemaError
 
 /** The filters of the change feed. */
-export type ChangesFilters = Omit<ChangesQuery, "after">
+type ChangesFilters = Omit<ChangesQuery, "after">
 
 /** The settings of the client. */
 export interface GatewayClientOptions extends ClientOptions {

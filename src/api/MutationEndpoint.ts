@@ -18,7 +18,7 @@ import { Gate } from "./Middleware.ts"
 import { acceptedExample } from "./OperationsApi.ts"
 import { problems, refusedByLimits, refusedGrants } from "./Problems.ts"
 
-export { hasDigitsOfCurrency, Terms, type TermsOf, toMinorUnits }
+export { hasDigitsOfCurrency, Terms, toMinorUnits }
 
 /** The name of the header, in lower case, as headers are looked up. */
 export const idempotencyKeyHeader = "idempotency-key"

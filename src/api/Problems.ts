@@ -275,7 +275,7 @@ type ClassOf<Code extends AnyProblemCode, Class = ProblemClass> = Class extends 
   ? Code extends InstanceType<Class>["code"] ? Class : never
   : never
 
-/** The error class of each code. */
+/** The error class of each code. @internal */
 export const problemClasses = Object.fromEntries(
   allClasses.flatMap((Class) => Class.codes.map((code) => [code, Class]))
 ) as { readonly [Code in AnyProblemCode]: ClassOf<Code> }
@@ -294,7 +294,7 @@ export const isAnyProblem = (error: unknown): error is AnyProblem => allClasses.
 
 /** The error body with one of these codes: its class, and the code as a literal. */
 export type ProblemOf<Code extends AnyProblemCode> = Code extends AnyProblemCode
-  ? InstanceType<(typeof problemClasses)[Code]> & { readonly code: Code }
+  ? InstanceType<ClassOf<Code>> & { readonly code: Code }
   : never
 
 /** What one occurrence of a problem may say of itself. */
@@ -304,7 +304,7 @@ export interface ProblemOccurrence {
   readonly fields?: ReadonlyArray<ProblemField> | undefined
 }
 
-/** Makes the body of a problem for a request. */
+/** Makes the body of a problem for a request. @internal */
 export const makeProblem = <Code extends AnyProblemCode>(
   baseUrl: string,
   { id, path }: { readonly id: RequestId; readonly path: string },

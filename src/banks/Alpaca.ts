@@ -65,7 +65,7 @@ export type Order = typeof Order.Type
  * A purchase that bounds the dollars that it pays, by `notional` or by `qty` and `limit_price`. A type of operation with terms needs it,
  * because the terms must be known before the order is sent.
  */
-export const BoundedOrder = Order.check(BrokerOrders.isPaidInDollars, BrokerOrders.isBoundedPurchase)
+const BoundedOrder = Order.check(BrokerOrders.isPaidInDollars, BrokerOrders.isBoundedPurchase)
 
 /** The order of a fence. Null: the asset may have none that cannot fill, so a person asks the broker. */
 const fenceOf = ({ symbol }: Order) => BrokerOrders.isStock(symbol) ? { ...unfillable, symbol } : null
@@ -182,7 +182,7 @@ const live = "api.alpaca.markets"
 const paper = "paper-api.alpaca.markets"
 
 /** The pair of keys of an account. */
-export interface KeyPair {
+interface KeyPair {
   readonly keyId: Redacted.Redacted<string>
   readonly secretKey: Redacted.Redacted<string>
 }

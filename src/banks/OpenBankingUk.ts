@@ -20,9 +20,9 @@ import * as Messages from "./OpenBankingMessages.ts"
 import { type ConsentEnds, consentPromises } from "./paymentConsent.ts"
 import { type BankClient, layerWithCertificate, makeBankToken, type TransportOptions } from "./startChecks.ts"
 
-export { type EventReceiver, InvalidEvent } from "../oauth/SecurityEvents.ts"
-export { type BankKeys, type EventOptions, makeEventReceiver, type SigningOptions } from "./OpenBankingMessages.ts"
-export type { ConsentEnds, TransportOptions }
+export { InvalidEvent } from "../oauth/SecurityEvents.ts"
+export { type EventOptions, makeEventReceiver, type SigningOptions } from "./OpenBankingMessages.ts"
+export type { TransportOptions }
 
 /** The payload of a `domestic_payment`. `Initiation` and `Risk` are those of the consent, or the bank refuses the payment. */
 export const DomesticPayment = Schema.Struct({

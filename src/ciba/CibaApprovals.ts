@@ -36,8 +36,6 @@ import {
   makeBackchannelAuthentication
 } from "./BackchannelAuthentication.ts"
 
-export type { IdTokenClaims, LoginHint }
-
 /** The OpenID provider of the resource owners, and how it knows them. */
 export interface CibaOptions extends BackchannelSettings {
   /** How the provider tells that a person has answered. Default: `poll`. For `ping`, serve `notification` at the registered URL. */

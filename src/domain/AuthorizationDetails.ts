@@ -12,7 +12,7 @@ import { OperationType } from "./Operation.ts"
 import { hasDigitsOfCurrency, moneyMembers, payeeMember } from "./Terms.ts"
 import { Timestamp } from "./Timestamp.ts"
 
-/** The type of the objects that limit operations. Objects of other types concern other resources. */
+/** The type of the objects that limit operations. Objects of other types concern other resources. @internal */
 export const financialOperations = "financial_operations"
 
 /** Most objects, most entries of each list, and most bytes of all objects as JSON. The ledger reads them at each acceptance. */
@@ -26,8 +26,8 @@ const isPositive = Schema.makeFilter(({ amount }: { readonly amount: string }) =
 })
 
 /** The most that one operation moves in a currency. */
-export const MaxAmount = Schema.Struct(moneyMembers).check(hasDigitsOfCurrency, isPositive)
-export type MaxAmount = typeof MaxAmount.Type
+const MaxAmount = Schema.Struct(moneyMembers).check(hasDigitsOfCurrency, isPositive)
+type MaxAmount = typeof MaxAmount.Type
 
 /**
  * A name of the IANA database. PostgreSQL reads other texts as zones, too, some with another sign, and abbreviations as its settings say.
@@ -72,7 +72,7 @@ const namesCurrenciesOnce = (member: string) =>
   )
 
 /** Which operations wait for the approval of a person: those that one of the members names. */
-export const ApprovalRule = Schema.Struct({
+const ApprovalRule = Schema.Struct({
   /** A currency that it does not name always waits. The amount 0 lets each operation wait that moves something. */
   above: Schema.optionalKey(listOf(ApprovalLine, bounds.entries).check(namesCurrenciesOnce("above"))),
   /** Operations to a payee to whom no operation of the grant has succeeded. */
@@ -82,7 +82,7 @@ export const ApprovalRule = Schema.Struct({
     expected: "\"above\" or \"new_payees\""
   })
 )
-export type ApprovalRule = typeof ApprovalRule.Type
+type ApprovalRule = typeof ApprovalRule.Type
 
 /** Limits of operations. Each member that is absent limits nothing. */
 export const FinancialOperations = Schema.Struct({
@@ -121,6 +121,8 @@ const isObjectOfRfc = (value: unknown) => Predicate.hasProperty(value, "type") &
 /**
  * The limits in `authorization_details` of a token, an introspection response or a command. Null: no object limits operations. It
  * fails if an object of the type `financial_operations` has an unknown member or an invalid one.
+ *
+ * @internal
  */
 export const decodeAuthorizationDetails = (
   value: unknown

@@ -55,6 +55,8 @@ const encoder = new TextEncoder()
 /**
  * The id of the gateway for a grant of an authorization server. It is a UUIDv8 (RFC 9562 §5.8) of the SHA-256 over issuer, client
  * and the server's id of the grant. So a verifier derives the grant from a token without a query.
+ *
+ * @internal
  */
 export const externalGrantId = (
   issuer: Issuer,

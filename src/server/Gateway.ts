@@ -38,7 +38,7 @@ import { ChangeWatcher } from "./waits/ChangeWatcher.ts"
 export { RequestIds } from "../services/RequestIds.ts"
 export type { TokenCipher } from "../services/TokenCipher.ts"
 export type { LifecycleOptions } from "./gate/Lifecycle.ts"
-export { layerRateLimits, type RateLimitOptions, RateLimits, type RateLimitsShape } from "./gate/RateLimits.ts"
+export { layerRateLimits, type RateLimitOptions } from "./gate/RateLimits.ts"
 export { BaseUrl, DocumentationRoutes, GateLayer, Lifecycle }
 
 const Handlers = Layer.mergeAll(Layer.provide(OperationsLayer, ChangeWatcher.layer), SystemLayer)

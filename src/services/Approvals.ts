@@ -8,7 +8,6 @@ import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
 import {
   type Approval,
-  type Decider,
   type Decision,
   DecisionRefused,
   type PendingApprovals,
@@ -21,8 +20,8 @@ import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeSql } from "./sql/ledger/SqlApprovals.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
-export { type Decider, DecisionRefused }
-export type { Approval, Decision, PendingApprovals, PendingOwners }
+export { DecisionRefused }
+export type { Approval, Decision }
 
 /**
  * Terms are shown in full: show them to the resource owner, or record that an operator saw them. Terms that the keys of this process do

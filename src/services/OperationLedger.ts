@@ -38,7 +38,7 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export { BindingConflict, FinancialRequest, IdempotencyKey, InvalidFinancialRequest }
 export { layerProviderPayloads, ProviderPayloads } from "./ProviderPayloads.ts"
-export type { Acceptance, Accepted }
+export type { Accepted }
 
 // A name of its own: declarations of applications cannot name a type of a module that is not public.
 type Platform = Digest.Digest | SecureRandom.SecureRandom

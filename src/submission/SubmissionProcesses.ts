@@ -17,12 +17,12 @@ import { Rescuer } from "./attempts/Rescuer.ts"
 import { SubmissionWorker } from "./attempts/SubmissionWorker.ts"
 import { layerCircuitBreaker } from "./providers/Circuit.ts"
 import type { Providers } from "./providers/Providers.ts"
-import { type HintSubject, Reconciler } from "./reads/Reconciler.ts"
+import { Reconciler } from "./reads/Reconciler.ts"
 import { repeatStatement } from "./storeStatements.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 
 export { defaultPolicy, SubmissionPolicy, type SubmissionPolicyShape } from "./SubmissionPolicy.ts"
-export { type HintSubject, Reconciler, SubmissionQueue, type UnsafeDatabase }
+export { Reconciler, SubmissionQueue, type UnsafeDatabase }
 
 /** A failover ends the tokens that were issued after the last mark. */
 const markInterval = Duration.seconds(1)

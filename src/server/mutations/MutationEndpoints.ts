@@ -46,7 +46,7 @@ export type { Problems }
 /** A member of the payload as a member of the body. */
 const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].join("."), message })
 
-/** Implements `MutationRequest`. `MutationEndpoints.layer` contains it. */
+/** Implements `MutationRequest`. `MutationEndpoints.layer` contains it. @internal */
 export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
   MutationRequest,
   Effect.map(Problems, (problems) => {
@@ -90,7 +90,7 @@ export interface Work {
 }
 
 /** Why the ledger did not accept a financial request. */
-export type AcceptanceError =
+type AcceptanceError =
   | GrantRefusal
   | BindingConflict
   | InvalidFinancialRequest

@@ -80,7 +80,6 @@ export {
   declareOrder,
   errorList,
   type ErrorListOptions,
-  type HolderOf,
   noEntry,
   notFound,
   onlyEntry,

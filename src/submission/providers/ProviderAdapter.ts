@@ -134,7 +134,7 @@ export interface EvidentAnswer {
 /** The result is proven, unless the answer names another operation. */
 export type Proven = ProvenResult & EvidentAnswer & { readonly _tag: "Proven" }
 
-/** The answer to a submission with the result that the provider gave: `submitted` is an acknowledgement, and `failed` a refusal for ever. */
+/** The answer to a submission with the result that the provider gave: `submitted` is an acknowledgement, and `failed` a refusal for ever. @internal */
 export const submissionAnswerOf = (
   { evidence, names, ...result }: ProvenResult & EvidentAnswer & Pick<Known, "names">
 ): SubmissionAnswer => {
