@@ -4,7 +4,7 @@
  *
  * | Port | Filled by |
  * |---|---|
- * | what a claim reports about the ledger's history: `LedgerHistory` of `services/queue/Maintenance` | `historyGuard` |
+ * | what a claim reports about the ledger's history: `services/queue/LedgerHistory` | `historyGuard` |
  * | before a batch is sent: `submission/attempts/ClaimRecorder` | `witness/WitnessedClaims`, with `WITNESS` |
  * | after a statement ran: `node/postgres/driver/DriverClient`, `SessionResults` | `confirmReplication`, with `DATABASE_SYNCHRONOUS` |
  * | which server may read: `node/postgres/driver/DriverClient`, `ReadServers` | `standbys/StandbyReads`, with `DATABASE_READ_URL` |
@@ -20,7 +20,7 @@ import { InvalidSetting } from "../domain/InvalidSetting.ts"
 import { Database } from "../node/postgres/Database.ts"
 import { readDatabaseUrl } from "../node/postgres/driver/databaseUrl.ts"
 import { ReadServers, SessionResults } from "../node/postgres/driver/DriverClient.ts"
-import { LedgerHistory } from "../services/queue/Maintenance.ts"
+import { LedgerHistory } from "../services/queue/LedgerHistory.ts"
 import { ClaimRecorders } from "../submission/attempts/ClaimRecorder.ts"
 import { confirmedResults } from "./confirmReplication.ts"
 import { makeHistoryGuard } from "./historyGuard.ts"

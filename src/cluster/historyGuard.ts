@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { HistoryReports, HoldAllIf } from "../services/queue/Maintenance.ts"
+import type { HistoryReports, HoldAllIf } from "../services/queue/LedgerHistory.ts"
 import { orUnavailable, StoreUnavailable } from "../services/StoreUnavailable.ts"
 
 /** How far the ledger of a server had come. */

@@ -5,7 +5,7 @@ import { makeHistoryGuard } from "../../../src/cluster/historyGuard.ts"
 import * as PostgresCluster from "../../../src/cluster/PostgresCluster.ts"
 import { Database } from "../../../src/node/postgres/Database.ts"
 import { ReadServers, SessionResults } from "../../../src/node/postgres/driver/DriverClient.ts"
-import { LedgerHistory } from "../../../src/services/queue/Maintenance.ts"
+import { LedgerHistory } from "../../../src/services/queue/LedgerHistory.ts"
 import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 
 const ports = { LedgerHistory, SessionResults, ReadServers, ClaimRecorders }

@@ -17,7 +17,7 @@ import type { ProviderName } from "../../../domain/Grant.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../../domain/Submission.ts"
 import { PayloadCipher } from "../../PayloadCipher.ts"
 import { returnReason } from "../../queue/Claims.ts"
-import type { HistoryReports } from "../../queue/Maintenance.ts"
+import type { HistoryReports } from "../../queue/LedgerHistory.ts"
 import { makeClaimRounds, untilServed } from "../../rules/claimRounds.ts"
 import { orUnavailable, StoreUnavailable } from "../../StoreUnavailable.ts"
 import {
