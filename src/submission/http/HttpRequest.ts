@@ -56,16 +56,22 @@ const notEncodable = (reason: string) => Effect.fail(new NotEncodable({ reason }
 /** A path whose segments stand for themselves in a URL. No path without dots has dot segments. */
 const plainPath = /^(?:\/[A-Za-z0-9_~-]+)+$/
 
-/** Appends a path to the base URL. Refuses dot segments: a reference such as `..` must not lead to another resource. */
+/**
+ * A dot segment, with or without escapes. A URL drops it, and some servers read an escaped slash as a slash. So a value such as `.` or `../x`
+ * would lead to another resource: `/orders/.` is `/orders/`, which may be that of all orders.
+ */
+const dotSegment = /(?:\/|%2f|%5c)(?:\.|%2e){1,2}(?=\/|%2f|%5c|$)/iu
+
+/** Appends a path to the base URL. */
 const resolve = (baseUrl: string, path: string): Effect.Effect<string, NotEncodable> => {
   const text = baseUrl + path
   if (plainPath.test(path)) return Effect.succeed(text)
-  if (!path.startsWith("/") || !URL.canParse(text) || /[\\#\s]/.test(path)) return notEncodable("the path is invalid")
-  const url = new URL(text)
-  const segments = (pathname: string) => pathname.split("/").length
-  return segments(url.pathname) === segments(new URL(baseUrl).pathname.replace(/\/$/, "") + path.split("?")[0]!)
-    ? Effect.succeed(url.href)
-    : notEncodable("the path has dot segments")
+  if (!path.startsWith("/") || !URL.canParse(text) || /[\\#\s\p{Cc}]/u.test(path)) {
+    return notEncodable("the path is invalid")
+  }
+  return dotSegment.test(path.split("?")[0]!)
+    ? notEncodable("a segment of the path is . or .., which names another resource")
+    : Effect.succeed(new URL(text).href)
 }
 
 const headerProblem = (name: string, value: string): string | null => {

@@ -163,6 +163,18 @@ export const providers: ReadonlyArray<Plant> = [
   plant("a form reaches the bank as a form, and its signature is of these bytes", "src/submission/http/HttpRequest.ts")
     .edit("submission.body instanceof RedactedBody ? submission.body : RedactedBody", "RedactedBody")
     .foundBy(unit("submission/http/HttpProvider", "may be a form")),
+  plant("no id of a provider leads a request to another resource", "src/submission/http/HttpRequest.ts")
+    .edit("(?:\\.|%2e){1,2}(?=", "(?:\\.|%2e){2}(?=")
+    .foundBy(
+      unit("submission/http/HttpProviderRefusals", "nothing was sent, and the error"),
+      unit("banks/Fences", "cancels nothing")
+    ),
+  plant(
+    "a value in a path leads nowhere else at a server that reads an escaped slash",
+    "src/submission/http/HttpRequest.ts"
+  )
+    .edit("(?:\\/|%2f|%5c)(?:", "(?:\\/)(?:")
+    .foundBy(unit("submission/http/HttpProviderRefusals", "nothing was sent, and the error")),
   plant("not found of a resource that an answer named says nothing of the operation", http)
     .edit("isList ? status : StatusAnswer.NotFound({ ...status, evidence: null })", "status")
     .foundBy(unit("submission/http/HttpProviderAnswers")),

@@ -290,6 +290,38 @@ describe("A fence", () => {
   )
 })
 
+describe("A fence whose order has the id . or ..", () => {
+  const order = { amount: 115, currency: "USD", created_at: "", transaction_id: null, filled_qty: "0" }
+  it.effect.each(
+    [
+      ["increase", ".", "pending_approval"],
+      ["increase", "..", "pending_approval"],
+      ["alpaca", ".", "new"],
+      ["alpaca", "..", "new"]
+    ] as const
+  )(
+    "at %s cancels nothing for the id %s, whose path is that of another resource",
+    ([name, id, status]) =>
+      Effect.gen(function*() {
+        const { adapter, payload, type } = banks[name]
+        const operation = operationOf({ type: OperationType.make(type) })
+        const named = { id, client_order_id: operation.id, idempotency_key: operation.id }
+        const shape = name === "alpaca"
+          ? { qty: "1", side: "buy", type: "limit", time_in_force: "gtc", limit_price: "0.0001" }
+          : { type }
+        const { fence, seen } = yield* answeredBy(adapter, { ...order, ...named, ...shape, status })
+        const send = yield* fence!(operation, payload as Schema.Json)
+        assert.deepInclude(yield* send!, {
+          _tag: "NotProven",
+          detail: "the request cannot be encoded: a segment of the path is . or .., which names another resource"
+        })
+        assert.deepStrictEqual(seen.filter((request) => !request.startsWith("GET ")), [
+          name === "alpaca" ? "POST /v2/orders" : "POST /ach_transfers"
+        ])
+      })
+  )
+})
+
 describe("A fence at alpaca", () => {
   const operation = operationOf({ type: OperationType.make("order") })
   const { adapter, payload } = banks.alpaca

@@ -10,6 +10,7 @@ import type * as net from "node:net"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import type { HttpProviderOptions } from "../../../../src/submission/http/HttpProviderOptions.ts"
+import { encodeWithoutBody } from "../../../../src/submission/http/HttpRequest.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import {
   answering,
@@ -35,7 +36,24 @@ describe("Before anything is sent", () => {
     ["credentials that break the header", {
       credentials: () => Effect.succeed({ Authorization: Redacted.make("Bearer secret\r\nX-Injected: 1") })
     }],
-    ...["mutations", "", "//\\x", "/a b", "/a#b", "/mutations/..", "/mutations/%2e%2e/admin", "/./x"].map((path) =>
+    ...[
+      "mutations",
+      "",
+      "//\\x",
+      "/a b",
+      "/a#b",
+      "/mutations/.\u0000",
+      "/mutations/..",
+      "/mutations/%2e%2e/admin",
+      "/./x",
+      // What an adapter inserts stands for itself, also where it is encoded.
+      "/mutations/.",
+      "/mutations/.?all=1",
+      "/mutations/%2E",
+      "/mutations/./cancel",
+      "/mutations/x%2F..%2fadmin",
+      "/mutations/..%5Cadmin"
+    ].map((path) =>
       [`the path ${JSON.stringify(path)}`, {
         submit: { ...never.submit, request: () => ({ path, body: {} }) },
         status: { ...never.status, isUnfiltered: true, request: () => ({ path }) }
@@ -61,6 +79,13 @@ describe("Before anything is sent", () => {
         assert.strictEqual(server.connections(), 0)
       }).pipe(Effect.provide(ProviderHttpClient.layer())))
   }
+
+  it("a path with dots in other places is sent as it is", () => {
+    for (const path of ["/a.b", "/a..", "/..a", "/.../a", "/a%2Fb", "/a?after=..%2F.", "/v2/orders:by?id=."]) {
+      const { url } = Effect.runSync(encodeWithoutBody("https://bank.example/v1", { path }, {}))
+      assert.strictEqual(url, `https://bank.example/v1${path}`)
+    }
+  })
 
   for (
     const baseUrl of ["nowhere", "ftp://bank.example", "https://user:pw@bank.example", "https://bank.example/?q=1"]
