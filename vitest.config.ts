@@ -34,8 +34,8 @@ const services = "test/postgres/services"
  * versions, so the other files run once. A statement that none of these files runs needs one here.
  */
 const onOldest = [
-  "test/postgres/cluster/*.test.ts",
-  "test/postgres/node/DriverClient.test.ts",
+  "test/postgres/cluster/**/*.test.ts",
+  "test/postgres/node/postgres/driver/DriverClient.test.ts",
   `${services}/{Readiness,StoreUnavailable}.test.ts`,
   `${services}/grants/{Grants,GrantsRegistration,GrantsRevocation,Standing}.test.ts`,
   `${services}/ledger/{Acceptance,Payloads,Terms,Transitions}.test.ts`,

@@ -217,6 +217,23 @@ describe("The rooms of the source", () => {
     )
   })
 
+  it("a unit test that imports the source file of its name lies in the room of that file, and each folder is a room", () => {
+    const others = ["bench", "console", "package"]
+    const tests = fs.globSync("test/unit/*/**/*.test.ts").map((file) => path.relative("test/unit", file))
+    assert.isAbove(tests.length, 200)
+    const misplaced = tests.flatMap((test) => {
+      const folder = path.dirname(test)
+      const name = path.basename(test, ".test.ts").toLowerCase()
+      const file = path.join("test/unit", test)
+      const sources = [...fs.readFileSync(file, "utf8").matchAll(/from "([./]+src\/[^"]+)"/g)]
+        .map(([, source]) => path.relative("src", path.join(path.dirname(file), source!)))
+      const own = sources.find((source) => path.basename(source, ".ts").toLowerCase() === name)
+      const isRoom = others.includes(folder) || fs.existsSync(path.join("src", folder))
+      return isRoom && (own === undefined || path.dirname(own) === folder) ? [] : [`${test}: ${own ?? "no such room"}`]
+    })
+    assert.deepStrictEqual(misplaced, [])
+  })
+
   it("no two source files have the same name", () => {
     const names = fs.globSync("src/**/*.ts").map((file) => path.basename(file))
     assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])

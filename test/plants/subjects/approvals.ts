@@ -116,7 +116,7 @@ export const approvals: ReadonlyArray<Plant> = [
     "src/cluster/witness/Verifications.ts"
   )
     .edit("    yield* sql.unsafe(keepWaitingStatement, [null])\n", "")
-    .foundBy(postgres("cluster/Verifications", "releases only what the timeline alone holds")),
+    .foundBy(postgres("cluster/witness/Verifications", "releases only what the timeline alone holds")),
   plant(
     "an operation that waits loses its proof where the witness proves nothing",
     "src/cluster/witness/Verifications.ts"
@@ -125,7 +125,7 @@ export const approvals: ReadonlyArray<Plant> = [
       "SET hold_placed = true, unsent_in = NULL\n  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval})",
       "SET hold_placed = true\n  WHERE o.state = 'accepted' AND NOT o.hold_placed"
     )
-    .foundBy(postgres("cluster/Verifications", "keeps held for good")),
+    .foundBy(postgres("cluster/witness/Verifications", "keeps held for good")),
   plant("the command line gives no digest without the terms", "src/cli/approvals/ApprovalsCommand.ts")
     .edit("approval.terms !== null && !isReadable(approval.terms)", "approval.terms === null")
     .foundBy(system("cli/ApprovalsCommand")),
@@ -152,10 +152,10 @@ export const approvals: ReadonlyArray<Plant> = [
       "  Identification: textUpTo(256).check(isPlain),\n  Secondary",
       "  Identification: textUpTo(256),\n  Secondary"
     )
-    .foundBy(unit("banks/Terms", "has no hidden character")),
+    .foundBy(unit("banks/BankTerms", "has no hidden character")),
   plant("the payee of an account transfer has no hidden character", "src/banks/Increase.ts")
     .edit("  destination_account_id: textUpTo(200).check(isPlain)", "  destination_account_id: textUpTo(200)")
-    .foundBy(unit("banks/Terms", "has no hidden character")),
+    .foundBy(unit("banks/BankTerms", "has no hidden character")),
   plant("the console gives no digest of terms that it cannot read", "src/operator/console/ConsoleHandlers.ts")
     .edit("isReadable(terms) ? [id] : []", "[id]")
     .foundBy(long("console/Actions", "approves nothing whose amount and payee")),

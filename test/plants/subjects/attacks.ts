@@ -57,7 +57,7 @@ export const attacks: ReadonlyArray<Plant> = [
       "bytes.subarray(nameLength, start), aad: additional(context) }",
       "bytes.subarray(nameLength, start), aad: additional([]) }"
     )
-    .foundBy(unit("services/ChangeToken"), unit("server/reads/PageToken")),
+    .foundBy(unit("services/rules/ChangeToken"), unit("server/reads/PageToken")),
   plant("a process seals only with a key that every process has read", sealed)
     .edit("found.findLast(({ isSettled }) => isSettled) ?? found[0]", "found.at(-1)!")
     .foundBy(postgres("services/reads/TokenCipher")),
@@ -75,7 +75,7 @@ export const attacks: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/reads/TokenCipher")),
   plant("a reader that has not moved gets its own token again", "src/services/rules/changeToken.ts")
     .edit("if (from !== null && textOf(from) === text)", "if (from !== null && from.token === text)")
-    .foundBy(unit("services/ChangeToken")),
+    .foundBy(unit("services/rules/ChangeToken")),
   plant("a request holds no slot while its body arrives", body)
     .edit(
       "if (body !== null && slot !== null) lifecycle.pause(slot)",
@@ -264,10 +264,10 @@ export const attacks: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/providers/AnswerRecord")),
   plant("the admin listener answers only under its own names", "src/operator/AdminServer.ts")
     .edit("if (!admits(request.headers)) return", "if (!admits(request.headers) && request.url === \"\") return")
-    .foundBy(unit("node/AdminPort", "answers under loopback names with its port, and under allowed names")),
+    .foundBy(unit("node/http/AdminPort", "answers under loopback names with its port, and under allowed names")),
   plant("idle connections never close the admin listener", "src/node/http/AdminListener.ts")
     .edit("makesRoom: true", "makesRoom: false")
-    .foundBy(unit("node/AdminPort", "The admin listener answers each scrape")),
+    .foundBy(unit("node/http/AdminPort", "The admin listener answers each scrape")),
   plant("a stolen role takes only the connections of its pools", "src/services/sql/roles.ts")
     .edit("pg_export_snapshot|pg_logical_emit_message|", "")
     .foundBy(
@@ -296,14 +296,14 @@ export const attacks: ReadonlyArray<Plant> = [
     .foundBy(unit("node/process/terminalLine", "shows escapes")),
   plant("a pid file that PostgreSQL replaces while it is opened is no hard link", "src/node/embedded/System.ts")
     .edit("if (stat.nlink === 0) return openFile(file, flags)\n", "")
-    .foundBy(unit("node/ReplacedFile")),
+    .foundBy(unit("node/embedded/ReplacedFile")),
   plant("an operator is warned of an admin listener that other machines may reach", "src/node/http/AdminListener.ts")
     .edit("  isLoopback(host)\n    ? Effect.void", "  host !== \"\"\n    ? Effect.void")
-    .foundBy(unit("node/AdminPort", "under its own address")),
+    .foundBy(unit("node/http/AdminPort", "under its own address")),
   plant("the admin listener answers under its own address", "src/node/http/AdminListener.ts")
     .edit("http://${name}:${port}`), addressOf(host, port)]", "http://${name}:${port}`)]")
-    .foundBy(unit("node/AdminPort", "under its own address")),
+    .foundBy(unit("node/http/AdminPort", "under its own address")),
   plant("an allowed name of the admin listener has no case", "src/node/http/AdminListener.ts")
     .edit("...allowed.map((name) => name.toLowerCase())", "...allowed")
-    .foundBy(unit("node/AdminPort", "and under allowed names"))
+    .foundBy(unit("node/http/AdminPort", "and under allowed names"))
 ]

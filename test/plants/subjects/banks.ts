@@ -85,19 +85,19 @@ export const banks: ReadonlyArray<Plant> = [
     .foundBy(unit("banks/Increase", "to an owner without it")),
   plant("the payee of a credit transfer names the bank of the account", "src/banks/iso20022.ts")
     .edit("part(\"agent\", agent && `${agent.SchemeName} ${agent.Identification}`)", "\"\"")
-    .foundBy(unit("banks/Terms")),
+    .foundBy(unit("banks/BankTerms")),
   plant("the mask of a payee tells accounts apart", "src/banks/Increase.ts")
     .edit("[funding, routing_number, account_number].filter", "[routing_number, account_number, funding].filter")
-    .foundBy(unit("banks/Terms", "another mask for each account")),
+    .foundBy(unit("banks/BankTerms", "another mask for each account")),
   plant("no text in a payee imitates a further part of it", "src/banks/iso20022.ts")
     .edit("text.replaceAll(\"|\", \"||\")", "text")
-    .foundBy(unit("banks/Terms")),
+    .foundBy(unit("banks/BankTerms")),
   plant("a credit transfer with terms pays no proxy", "src/banks/iso20022.ts")
     .edit("payee.Proxy !== undefined || UltimateCreditor", "UltimateCreditor")
-    .foundBy(unit("banks/Terms")),
+    .foundBy(unit("banks/BankTerms")),
   plant("Increase: the id of a payee imitates no account number", "src/banks/Increase.ts")
     .edit("textLike(/^\\S{1,200}$/u, \"an id without blanks\")", "textUpTo(200)")
-    .foundBy(unit("banks/Terms")),
+    .foundBy(unit("banks/BankTerms")),
   plant("a coin at Alpaca and a stock of the same symbol are two payees", "src/banks/brokerOrders.ts")
     .edit("currency === undefined ? asset : `${asset} coin`", "asset")
     .foundBy(unit("banks/Alpaca", "as an order")),

@@ -17,7 +17,7 @@ export const claims: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/queue/ConcurrentClaims", "do not wait for a claim that hangs")),
   plant("claims are served also if a later statement fails", "src/services/rules/claimRounds.ts")
     .edit("served.length > 0 ? Effect.succeed(nothing) : Effect.fail(error)", "Effect.fail(error)")
-    .foundBy(unit("services/claimRounds")),
+    .foundBy(unit("services/rules/claimRounds")),
   plant("a postponed operation is claimed only once it is due", claimsFile)
     .edit("AND o.due_at <= ${dueBy(\"q.queue\")}${begin}", "${begin}")
     .foundBy(story("a postponed operation is claimed only once it is due")),

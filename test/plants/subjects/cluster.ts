@@ -21,103 +21,103 @@ export const cluster: ReadonlyArray<Plant> = [
       "(result as PgConnection.Result).command === \"ROLLBACK\"",
       "(result as PgConnection.Result).command === \"NEVER\""
     )
-    .foundBy(postgres("node/DriverClient", "never commit what an error has rolled back")),
+    .foundBy(postgres("node/postgres/driver/DriverClient", "never commit what an error has rolled back")),
   plant("settings of a cluster are never ignored in silence", "src/node/GatewayApp.ts")
     .edit("if (value === \"\" || value === \"off\") continue", "continue")
     .foundBy(unit("node/GatewayAppParts")),
   plant("the password of a witness leaves this machine with TLS alone", "src/cluster/witness/WitnessSetting.ts")
     .edit("if (address.user !== null && secure !== \"s\" && isRemote) {", "if (hosts === \"\") {")
-    .foundBy(unit("cluster/witnessUrl")),
+    .foundBy(unit("cluster/witness/witnessUrl")),
   plant("a ledger with a witness lets only workers with a witness claim", fragments)
     .edit("\"h.epoch_life = ledger_life()\" : \"h.epoch IS NULL\"", "\"h.epoch_life = ledger_life()\" : \"true\"")
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("a worker claims only in the life that was compared with the witness", fragments)
     .edit("\"h.epoch_life = ledger_life()\" : \"h.epoch IS NULL\"", "\"h.epoch IS NOT NULL\" : \"h.epoch IS NULL\"")
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("the batch of a claim is always counted in the transaction of the claim", fragments)
     .edit("DO UPDATE SET batch = b.batch + 1, updated_at = now()", "DO UPDATE SET batch = b.batch, updated_at = now()")
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("a claim that the witness refused is never sent", witnessedClaims)
     .edit(
       "if (isRecorded._tag === \"Success\" && isRecorded.success) return null",
       "if (isRecorded._tag === \"Success\") return null"
     )
-    .foundBy(unit("cluster/WitnessedClaims")),
+    .foundBy(unit("cluster/witness/WitnessedClaims")),
   plant("a claim without an answer of the witness is never sent", witnessedClaims)
     .edit(
       "if (isRecorded._tag === \"Success\" && isRecorded.success) return null",
       "if (isRecorded._tag === \"Failure\" || isRecorded.success) return null"
     )
-    .foundBy(unit("cluster/WitnessedClaims")),
+    .foundBy(unit("cluster/witness/WitnessedClaims")),
   plant("a claim without a batch is never sent where there is a witness", witnessedClaims)
     .edit("        refused.set(undefined, \"the claim has no batch for the witness\")\n", "")
-    .foundBy(unit("cluster/WitnessedClaims")),
+    .foundBy(unit("cluster/witness/WitnessedClaims")),
   plant("after a failure of the witness the next batches have another key", witnessedClaims)
     .edit(
       "      worker = crypto.randomUUID()\n      if (isSuspect) return Effect.void\n",
       "      if (isSuspect) return Effect.void\n"
     )
-    .foundBy(unit("cluster/WitnessedClaims")),
+    .foundBy(unit("cluster/witness/WitnessedClaims")),
   plant("a worker claims again only once ledger and witness agree", witnessedClaims)
     .edit(
       "if (!isCurrent || (yield* withinWitness(store.epoch)) !== epoch) return false",
       "if (!isCurrent) return false"
     )
-    .foundBy(unit("cluster/WitnessedClaims")),
+    .foundBy(unit("cluster/witness/WitnessedClaims")),
   plant("of the batches of one key only the last one is recorded", witnessedClaims)
     .edit("batch.batch > last.batch ? batch : last", "batch.batch < last.batch ? batch : last")
-    .foundBy(unit("cluster/WitnessedClaims")),
+    .foundBy(unit("cluster/witness/WitnessedClaims")),
   plant("operations are released only after the witness recorded the checkpoint", witnessVerifier)
     .edit(
       "    if (!(yield* recordCheckpoint(checkpointOf(epoch, life)))) return\n",
       "    yield* recordCheckpoint(checkpointOf(epoch, life))\n"
     )
-    .foundBy(unit("cluster/WitnessVerifier")),
+    .foundBy(unit("cluster/witness/WitnessVerifier")),
   plant("the witness is always fenced before its batches are read", witnessVerifier)
     .edit(
       "    if (!(yield* withinWitness(store.fence(present, epoch)))) return\n    const batches = yield* withinWitness(store.batches(epoch))\n",
       "    const batches = yield* withinWitness(store.batches(present ?? epoch))\n    if (!(yield* withinWitness(store.fence(present, epoch)))) return\n"
     )
-    .foundBy(unit("cluster/WitnessVerifier")),
+    .foundBy(unit("cluster/witness/WitnessVerifier")),
   plant("a lost fence never leads to a comparison", witnessVerifier)
     .edit(
       "    if (!(yield* withinWitness(store.fence(present, epoch)))) return\n",
       "    yield* withinWitness(store.fence(present, epoch))\n"
     )
-    .foundBy(unit("cluster/WitnessVerifier")),
+    .foundBy(unit("cluster/witness/WitnessVerifier")),
   plant("a history that lost claims never records its checkpoint", witnessVerifier)
     .edit("if (result !== \"missing\" && result !== \"proven\") yield*", "if (result !== \"proven\") yield*")
-    .foundBy(unit("cluster/WitnessVerifier")),
+    .foundBy(unit("cluster/witness/WitnessVerifier")),
   plant("the ledger forgets batches only after the witness forgot them", witnessVerifier)
     .edit(
       "if (yield* withinWitness(store.compact(checkpointOf(epoch, state.life)))) yield* forgetBatches(epoch)",
       "yield* Effect.andThen(forgetBatches(epoch), withinWitness(store.compact(checkpointOf(epoch, state.life))))"
     )
-    .foundBy(unit("cluster/WitnessVerifier")),
+    .foundBy(unit("cluster/witness/WitnessVerifier")),
   plant("a verifier waits before it fences an epoch that the ledger lacks", witnessVerifier)
     .edit("    if (yield* mustWait(present, state)) return\n", "")
-    .foundBy(unit("cluster/WitnessVerifier")),
+    .foundBy(unit("cluster/witness/WitnessVerifier")),
   plant("a missing batch always holds the ledger", verifications)
     .edit("WHERE b.batch IS NULL OR b.batch < w.batch", "WHERE b.batch < w.batch")
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("only the verifier of the present epoch compares", verifications)
     .edit("WHERE h.epoch IS NOT DISTINCT FROM $1::uuid AND ledger_life() = $2", "WHERE ledger_life() = $2")
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("a proof releases only what the timeline alone holds", verifications)
     .edit(
       "WHERE o.state = 'accepted' AND NOT o.hold_placed AND o.timeline < (SELECT ledger_timeline()) AND NOT o.acknowledged",
       "WHERE o.state = 'accepted' AND o.timeline < (SELECT ledger_timeline()) AND NOT o.acknowledged"
     )
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("a proof releases only once", verifications)
     .edit("  WHERE is_release_due AND epoch = $1::uuid", "  WHERE epoch = $1::uuid")
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("a comparison that proves nothing keeps what a failover held", verifications)
     .edit(
       "if (result === \"begun\" || result === \"unsettled\") yield* sql.unsafe(keepHeldStatement)",
       "if (result === \"begun\") yield* sql.unsafe(keepHeldStatement)"
     )
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("the witness records only batches of its present epoch", store)
     .edit(
       "EXISTS (SELECT FROM (SELECT FROM witness_epoch WHERE epoch = $1::uuid FOR SHARE) e)",
@@ -168,7 +168,7 @@ export const cluster: ReadonlyArray<Plant> = [
       "Effect.tap(Effect.flatMap(primary.ask, read), () => primary.confirm)",
       "Effect.flatMap(Effect.tap(primary.ask, () => primary.confirm), read)"
     )
-    .foundBy(unit("cluster/ReadIndex")),
+    .foundBy(unit("cluster/standbys/ReadIndex")),
   plant("a standby serves a read only with the mark of the timeline", "src/cluster/standbys/StandbyReads.ts")
     .edit("(isHere) => isHere ? positionReached : Effect.succeed(false)", "() => positionReached")
     .foundBy(long("cluster/StandbyReads", "of an earlier primary serves no read of its successor")),
@@ -177,20 +177,20 @@ export const cluster: ReadonlyArray<Plant> = [
       "      const calls = waiting.slice(0, count)\n      waiting = waiting.slice(count)\n      yield* run(calls)\n",
       "      const calls = waiting\n      yield* run(calls)\n      waiting = waiting.slice(count)\n"
     )
-    .foundBy(unit("cluster/ReadIndex"), unit("cluster/confirmReplication")),
+    .foundBy(unit("cluster/standbys/ReadIndex"), unit("cluster/confirmReplication")),
   plant("a ledger settles only in the life that was compared with its witness", verifications)
     .edit("h.epoch_life = ledger_life() AND NOT h.is_witness_settled", "NOT h.is_witness_settled")
-    .foundBy(postgres("cluster/Verifications", "settles a minute after")),
+    .foundBy(postgres("cluster/witness/Verifications", "settles a minute after")),
   plant("the number of a batch never goes back in the ledger", verifications)
     .edit("SET batch = greatest(b.batch, excluded.batch), updated_at", "SET batch = excluded.batch, updated_at")
-    .foundBy(postgres("cluster/Verifications", "never counts a batch back")),
+    .foundBy(postgres("cluster/witness/Verifications", "never counts a batch back")),
   plant("the ledger forgets no batch that a claim has counted within the hour", verifications)
     .edit("b.updated_at < h.epoch_at - interval '1 hour'", "b.updated_at < h.epoch_at + interval '1 hour'")
-    .foundBy(postgres("cluster/Verifications", "never counts a batch back")),
+    .foundBy(postgres("cluster/witness/Verifications", "never counts a batch back")),
   plant("a ledger that holds its operations gives a server that was replaced time to end", witnessVerifier)
     .edit("hasHeld = result === \"missing\" || result === \"unprovable\"", "hasHeld = result === \"missing\"")
-    .foundBy(unit("cluster/WitnessVerifier", "is followed by one of another epoch after")),
+    .foundBy(unit("cluster/witness/WitnessVerifier", "is followed by one of another epoch after")),
   plant("more than a thousand batches end their epoch", witnessVerifier)
     .edit("batches.filter((batch) => batch.epoch === epoch).length > mostBatches", "batches.length > Infinity")
-    .foundBy(unit("cluster/WitnessVerifier", "end their epoch once"))
+    .foundBy(unit("cluster/witness/WitnessVerifier", "end their epoch once"))
 ]

@@ -28,7 +28,7 @@ export const console: ReadonlyArray<Plant> = [
       "named(\"held\", standing.filter(({ condition }) => condition === \"held\"))",
       "named(\"held\", figures.held)"
     )
-    .foundBy(unit("domain/OverviewColumns")),
+    .foundBy(unit("domain/operators/OverviewColumns")),
   plant("the overview shows the columns that have operations", "console/overview/ConditionsPanel.tsx")
     .edit("figures.columns.some((column) => column.name === name)", "figures.columns.length > 0 && name !== undefined")
     .foundBy(long("console/States", "counts the operations by state as the plot does")),
@@ -106,13 +106,13 @@ export const console: ReadonlyArray<Plant> = [
       "has claimed it to send it. Whether its request has left is open until an outcome is recorded.",
       "has claimed it and may have sent it. It records the outcome."
     )
-    .foundBy(unit("domain/NextAction", "names its worker")),
+    .foundBy(unit("domain/operators/NextAction", "names its worker")),
   plant(
     "operators are told when claimed operations of a provider that does not answer end",
     "src/domain/operators/nextAction.ts"
   )
     .edit("isAway(pause) ? `Its provider is paused: ${pause}. ${end} ${lost}` : lost", "lost")
-    .foundBy(unit("domain/NextAction")),
+    .foundBy(unit("domain/operators/NextAction")),
   plant(
     "status tells when claimed operations of a provider that does not answer end",
     "src/domain/operators/findProblems.ts"
@@ -177,34 +177,34 @@ export const console: ReadonlyArray<Plant> = [
     .foundBy(unit("operator/console/ConsoleGuard")),
   plant("a session always ends by its age", sessions)
     .edit("Math.min(entry.expiresAt.epochMilliseconds, entry.usedAt + maxIdle)", "entry.usedAt + maxIdle")
-    .foundBy(unit("operator/console/Sessions")),
+    .foundBy(unit("operator/console/access/Sessions")),
   plant("an ended session is never found", sessions)
     .edit(
       "    removeEnded()\n    const entry = entries.get(digestOf(id))",
       "    const entry = entries.get(digestOf(id))"
     )
-    .foundBy(unit("operator/console/Sessions")),
+    .foundBy(unit("operator/console/access/Sessions")),
   plant("a link opens the console at most once", link)
     .edit("      digest = null\n      return true", "      return true")
-    .foundBy(unit("operator/console/OneTimeLink")),
+    .foundBy(unit("operator/console/access/OneTimeLink")),
   plant("a link opens the console only within its time", link)
     .edit("if (digest === null || !isValid() || !isSameSecret", "if (digest === null || !isSameSecret")
-    .foundBy(unit("operator/console/OneTimeLink")),
+    .foundBy(unit("operator/console/access/OneTimeLink")),
   plant("only an operator with the role signs in", oidc)
     .edit(
       "if (hasRole(claims, settings.roleClaim, settings.role)) return",
       "if (hasRole(claims, settings.roleClaim, settings.role) || operator !== \"unknown\") return"
     )
-    .foundBy(unit("operator/console/OidcAccess")),
+    .foundBy(unit("operator/console/access/OidcAccess")),
   plant("only the browser that began a sign-in finishes it", oidc)
     .edit(
       "if (attempt === null || !isSameSecret(answer.get(\"state\") ?? \"\", attempt.state)) {",
       "if (attempt === null) {"
     )
-    .foundBy(unit("operator/console/OidcAccess")),
+    .foundBy(unit("operator/console/access/OidcAccess")),
   plant("a sign-in through an issuer takes less than ten minutes", "src/operator/console/access/OidcIssuer.ts")
     .edit("Number(end) > clock.currentTimeMillisUnsafe()", "Number(end) >= clock.currentTimeMillisUnsafe()")
-    .foundBy(unit("operator/console/OidcAccess")),
+    .foundBy(unit("operator/console/access/OidcAccess")),
   plant("the page of the console is in no cache", "src/operator/console/ConsoleRoutes.ts")
     .edit("name === \"index.html\" ? asset", "name === \"\" ? asset")
     .foundBy(unit("operator/console/PageRoutes")),
@@ -213,33 +213,33 @@ export const console: ReadonlyArray<Plant> = [
       "path !== undefined && nextPattern.test(path) && !hasDotSegment(path) ? path",
       "path !== undefined && nextPattern.test(path) ? path"
     )
-    .foundBy(unit("operator/console/OidcAccess")),
+    .foundBy(unit("operator/console/access/OidcAccess")),
   plant("an email names an operator only if it is verified", "src/operator/console/access/OidcAccess.ts")
     .edit("email_verified === true ? email : undefined", "email_verified === false ? undefined : email")
     .foundBy(unit("operator/console/ConsoleSettings")),
   plant("a sign-in always ends the session before it", "src/operator/console/access/signIn.ts")
     .edit("    if (old !== null) yield* sessions.end(old)\n", "")
-    .foundBy(unit("operator/console/OneTimeLink"), unit("operator/console/OidcAccess")),
+    .foundBy(unit("operator/console/access/OneTimeLink"), unit("operator/console/access/OidcAccess")),
   plant("no script reads the cookies of the console", cookies)
     .edit("    httpOnly: true,\n", "")
     .foundBy(
-      unit("operator/console/OneTimeLink"),
-      unit("operator/console/OidcAccess"),
+      unit("operator/console/access/OneTimeLink"),
+      unit("operator/console/access/OidcAccess"),
       unit("operator/console/ConsoleGuard")
     ),
   plant("a cookie that is given twice never counts", cookies)
     .edit("return values.length === 1 && values[0]!", "return values.length >= 1 && values[0]!")
     .foundBy(
       unit("operator/console/ConsoleGuard"),
-      unit("operator/console/OneTimeLink"),
-      unit("operator/console/OidcAccess")
+      unit("operator/console/access/OneTimeLink"),
+      unit("operator/console/access/OidcAccess")
     ),
   plant(
     "a claimed payment whose request may have left is never announced as unsent alone",
     "src/domain/operators/nextAction.ts"
   )
     .edit("\"If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. ", "\"")
-    .foundBy(unit("domain/NextAction", "a claim that permits sending to a provider that does not answer")),
+    .foundBy(unit("domain/operators/NextAction", "a claim that permits sending to a provider that does not answer")),
   plant("the console lists the latest failures first", "src/operator/console/ConsoleHandlers.ts")
     .edit("queue === undefined || queue === \"failed\"", "queue === undefined")
     .foundBy(unit("operator/console/performAction", "lists what waits for people by its age"))

@@ -26,22 +26,22 @@ export const feed: ReadonlyArray<Plant> = [
       "position > from.high.position && position < last.position)",
       "position > from.high.position && position < last.position && isWhole)"
     )
-    .foundBy(unit("services/ChangePosition")),
+    .foundBy(unit("services/rules/ChangePosition")),
   plant("a token keeps an unfinished position until its transaction has finished", positions)
     .edit("running.has(position) || position >= unfinished.upcoming", "running.has(position)")
-    .foundBy(unit("services/ChangePosition")),
+    .foundBy(unit("services/rules/ChangePosition")),
   plant("behind the ceiling of a page there is always more", positions)
     .edit("isWhole: page.isWhole && page.unfinished.running.length <= maxPending", "isWhole: page.isWhole")
-    .foundBy(unit("services/ChangePosition")),
+    .foundBy(unit("services/rules/ChangePosition")),
   plant("a reader between two pages is never covered by a mark", positions)
     .edit("  return isWhole && high.position <= mark.high", "  return high.position <= mark.high")
-    .foundBy(unit("services/ChangePosition"), unit("services/ChangeToken")),
+    .foundBy(unit("services/rules/ChangePosition"), unit("services/rules/ChangeToken")),
   plant("a mark covers only readers that still wait for its unfinished transactions", positions)
     .edit(
       "    && mark.pending.every((position) => position > high.position || unseen.has(position))",
       "    && mark.pending.every((position) => position > high.position || unseen.size > 0)"
     )
-    .foundBy(unit("services/ChangePosition"), unit("services/ChangeToken")),
+    .foundBy(unit("services/rules/ChangePosition"), unit("services/rules/ChangeToken")),
   plant("a moved ledger always puts new changes behind the restored ones", migration)
     .edit(
       "- pg_snapshot_xmin(pg_current_snapshot())::text::bigint",

@@ -93,7 +93,7 @@ export const holds: ReadonlyArray<Plant> = [
       "    AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())\n",
       ""
     )
-    .foundBy(postgres("cluster/Verifications")),
+    .foundBy(postgres("cluster/witness/Verifications")),
   plant("a hold of all operations always ends the claims", holdsFile)
     .edit(
       "const ended = yield* endAllClaims\n",

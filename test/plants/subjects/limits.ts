@@ -93,10 +93,10 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/queue/ProviderLimits")),
   plant("no permit of a provider comes before the end of its pause", permits)
     .edit("Math.max(Math.min(until, horizon + burst * spacing), opens)", "Math.min(until, horizon + burst * spacing)")
-    .foundBy(unit("services/ProviderPermits")),
+    .foundBy(unit("services/rules/ProviderPermits")),
   plant("status reads never take the reserved permits of submissions", permits)
     .edit("const idle = permitsUntil(0, shared +", "const idle = permitsUntil(horizon, shared +")
-    .foundBy(unit("services/ProviderPermits"), postgres("services/queue/ProviderLimits")),
+    .foundBy(unit("services/rules/ProviderPermits"), postgres("services/queue/ProviderLimits")),
   plant("nothing is sent while the database reserves no permit", requests)
     .edit(
       "    const permit = permits === null\n      ? unavailable\n",

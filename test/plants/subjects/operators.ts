@@ -289,10 +289,10 @@ export const operators: ReadonlyArray<Plant> = [
       "      operation_counts: { SELECT: \"all\" },\n      worker_reports: { SELECT: \"all\" },\n",
       "      operation_counts: { SELECT: \"all\", DELETE: true },\n      worker_reports: { SELECT: \"all\" },\n"
     )
-    .foundBy(unit("services/roles")),
+    .foundBy(unit("services/sql/roles")),
   plant("the database chooses id and time of an action, never the writer", roles)
     .edit("columns(\"operator via", "columns(\"at operator via")
-    .foundBy(unit("services/roles")),
+    .foundBy(unit("services/sql/roles")),
   plant("a token never appears in a path of the log", "src/server/gate/TokenMask.ts")
     .edit("  if (isEncodedToken(before)) return \"…\"\n", "")
     .foundBy(unit("server/gate/TokensInSpans"), postgres("server/Privacy")),
@@ -314,6 +314,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("each room says what it is", "src/cli/approvals/ApprovalsCommand.ts")
     .edit("The room `cli/approvals`", "The room `approvals`")
     .foundBy(unit("architecture", "each room says in one of its files what it is")),
+  plant("a test lies in the room of its source file", "test/unit/domain/Polling.test.ts")
+    .edit("\"../../../src/domain/Operation.ts\"", "\"../../../src/services/Polling.ts\"")
+    .foundBy(unit("architecture", "lies in the room of that file")),
   plant("no files of the source import each other in a circle", "src/services/GrantBlockers.ts")
     .edit("\"./StoreUnavailable.ts\"", "\"./sql/grants/SqlGrants.ts\"")
     .foundBy(unit("architecture", "no file imports itself, by way of any others")),
@@ -349,7 +352,7 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(unit("mcp/HumanConfirmation", "a form that nothing has filled in")),
   plant("a dropped connection is reported once", "src/node/http/ConnectionLimits.ts")
     .edit("    report(dropped)\n    dropped = 0\n", "    report(dropped)\n")
-    .foundBy(unit("node/ConnectionLimits", "Dropped connections are reported once each")),
+    .foundBy(unit("node/http/ConnectionLimits", "Dropped connections are reported once each")),
   plant("the answer to a waiting agent quotes the words of a provider", "src/mcp/OperationTools.ts")
     .edit(
       "...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }",

@@ -222,5 +222,5 @@ export const providers: ReadonlyArray<Plant> = [
     .foundBy(unit("sandbox/Record", "is no link")),
   plant("no provider extends the life of an idle connection", "src/node/http/ProviderHttpClient.ts")
     .edit("keepAliveMaxTimeout: keepAlive,", "keepAliveMaxTimeout: 600_000,")
-    .foundBy(unit("node/ProviderHttpClient", "stays open no longer"))
+    .foundBy(unit("node/http/ProviderHttpClient", "stays open no longer"))
 ]

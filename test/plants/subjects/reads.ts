@@ -69,19 +69,19 @@ export const reads: ReadonlyArray<Plant> = [
     .foundBy(long("cluster/StandbyReads", "fails on a primary, and that of the primary on a standby")),
   plant("a request with a body takes Effect's adapter", plain)
     .edit("headers[\"content-length\"] !== undefined || headers[\"transfer-encoding\"] !== undefined\n  || ", "")
-    .foundBy(unit("node/PlainServer")),
+    .foundBy(unit("node/http/PlainServer")),
   plant("a text beyond ASCII is written as UTF-8", plain)
     .edit("text.length === contentLength ? \"latin1\" : \"utf8\"", "\"latin1\"")
-    .foundBy(unit("node/PlainServer")),
+    .foundBy(unit("node/http/PlainServer")),
   plant("a new value of a header is checked, also if an earlier one was valid", "src/node/http/ResponseHead.ts")
     .edit("  validateHeaderValue(name, value)\n", "  if (known === undefined) validateHeaderValue(name, value)\n")
-    .foundBy(unit("node/ResponseHead")),
+    .foundBy(unit("node/http/ResponseHead")),
   plant("a response that ends its connection gets the head of Node", "src/node/http/ResponseHead.ts")
     .edit("if (ofNode.has(name)) return null", "")
-    .foundBy(unit("node/ResponseHead")),
+    .foundBy(unit("node/http/ResponseHead")),
   plant("a client that leaves ends its plain request", plain)
     .edit("if (!response.writableEnded) fiber.interruptUnsafe(undefined, ClientAbort.annotation)", "")
-    .foundBy(unit("node/PlainRequests")),
+    .foundBy(unit("node/http/PlainRequests")),
   plant("a compiled route refuses what the schema of a parameter refuses", decoder)
     .edit(
       ".run(read, ast, options) !== undefined) return undecided",
@@ -201,5 +201,5 @@ export const reads: ReadonlyArray<Plant> = [
     .foundBy(unit("dispatch/CompiledGroup")),
   plant("a plain request gets the cookies of its response", plain)
     .edit(" || status === 205 || !Cookies.isEmpty(cookies)) return", " || status === 205) return")
-    .foundBy(unit("node/PlainRequests", "gets the cookies"))
+    .foundBy(unit("node/http/PlainRequests", "gets the cookies"))
 ]

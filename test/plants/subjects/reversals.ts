@@ -27,10 +27,10 @@ export const reversals: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/LateProof", "a reference")),
   plant("a late proof that agrees with the final state is none", "src/services/rules/contradictions.ts")
     .edit("  if (final.state === \"succeeded\") return false\n", "")
-    .foundBy(unit("services/Contradictions", "only another outcome")),
+    .foundBy(unit("services/rules/Contradictions", "only another outcome")),
   plant("what the provider received before may fail later", "src/services/rules/contradictions.ts")
     .edit("state === \"submitted\" && !final.acknowledged", "state === \"submitted\"")
-    .foundBy(unit("services/Contradictions", "only another outcome")),
+    .foundBy(unit("services/rules/Contradictions", "only another outcome")),
   plant("a contradicted failure needs a person", "src/domain/operators/nextAction.ts")
     .edit("  if (contradicted) {", "  if (false) {")
     .foundBy(postgres("services/queue/LateProof", "tells operators")),
@@ -93,7 +93,7 @@ export const reversals: ReadonlyArray<Plant> = [
     "src/domain/operators/nextAction.ts"
   )
     .edit("  if (reversible_until === null) {", "  if (true) {")
-    .foundBy(unit("domain/NextAction", "that its provider may reverse")),
+    .foundBy(unit("domain/operators/NextAction", "that its provider may reverse")),
   plant("reads of successes leave capacity to open outcomes", "src/submission/reads/Reconciler.ts")
     .edit("const free = Math.ceil((left - more.length) / 2)", "const free = limit")
     .foundBy(unit("submission/reads/ReconcilerReversals", "takes half of what the reads of open outcomes leave"))

@@ -1,6 +1,6 @@
 /**
  * A stored operation that breaks the contract is never sent, by id or in a list. The tests break rows in PostgreSQL,
- * without the constraints and triggers that prevent it. `unit/services/OperationRow` has every value of each column.
+ * without the constraints and triggers that prevent it. `unit/services/sql/OperationRow` has every value of each column.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
