@@ -199,9 +199,22 @@ export const Lifetime = Schema.String.check(
   Schema.makeFilter(isGrantLifetime, { expected: "a hundred years at most" })
 )
 
+/**
+ * Decodes text, and fails on bytes that are not UTF-8. As U+FFFD they would make two payees one, under one key, and the provider would get
+ * a name that its user never typed.
+ */
+export const decodeUtf8 = <E2>(failure: () => E2) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>) =>
+  Stream.suspend(() => {
+    const decoder = new TextDecoder("utf-8", { fatal: true })
+    return Stream.mapEffect(
+      bytes,
+      (part) => Effect.try({ try: () => decoder.decode(part, { stream: true }), catch: failure })
+    )
+  })
+
 const readStandardInput = Effect.flatMap(
   Effect.service(Stdio.Stdio),
-  ({ stdin }) => stdin.pipe(Stream.decodeText(), Stream.mkString)
+  ({ stdin }) => stdin.pipe(decodeUtf8(() => "not UTF-8"), Stream.mkString)
 )
 
 /**

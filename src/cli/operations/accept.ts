@@ -13,9 +13,11 @@ import * as Stream from "effect/Stream"
 import { GrantId, type GrantIdentity } from "../../domain/Grant.ts"
 import { FinancialRequest, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import { OperationType } from "../../domain/Operation.ts"
+import { failureLine } from "../../node/process/failureLine.ts"
 import { Grants } from "../../services/Grants.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
-import { jsonFlag, optionalText, text } from "../Flags.ts"
+import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { decodeUtf8, jsonFlag, optionalText, text } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
 
 const identityOf = Effect.fn(function*(grant_id: GrantId) {
@@ -28,20 +30,29 @@ const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(
 
 const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
 
+/** Why a request was not accepted. */
+interface Refusal {
+  readonly _tag: string
+  readonly message: string
+}
+
 /** The message of an error, with the invalid members of the payload if the error names them. */
-const payloadErrorMessage = (error: { readonly _tag: string; readonly message: string }): string => {
+const messageOf = (error: Refusal): string => {
+  if (error instanceof StoreUnavailable) {
+    return `${failureLine(error)}; it is unknown whether the request was recorded: repeat it with the same key alone`
+  }
   if (error.message === "") return error._tag
   const fields = error instanceof InvalidFinancialRequest ? error.fields ?? [] : []
   const named = fields.map(({ message, path }) => `${["payload", ...path].join(".")}: ${message}`)
   return [error.message, ...named].join("; ")
 }
 
-/** The result of a batch line that was not accepted. The batch continues with the next line. */
-const toError = (line: number, error: { readonly _tag: string; readonly message: string }) => ({
+/** The result of a batch line that was not accepted, or whose answer got lost. The batch continues with the next line. */
+const toError = (line: number, error: Refusal) => ({
   line,
   error: {
     code: error._tag.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase(),
-    message: payloadErrorMessage(error)
+    message: messageOf(error)
   }
 })
 
@@ -57,7 +68,7 @@ type Line = readonly [text: string, index: number]
 /** The result of a line, and its index. */
 interface LineResult {
   readonly index: number
-  readonly result: Exit.Exit<Accepted, { readonly _tag: string; readonly message: string }>
+  readonly result: Exit.Exit<Accepted, Refusal>
 }
 
 /** Accepts lines in one statement. An error of the grant or of the store is the result of each valid line. */
@@ -80,10 +91,13 @@ const acceptLines = Effect.fnUntraced(function*(grant: GrantIdentity, lines: Rea
 const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
   const fs = yield* FileSystem.FileSystem
   const stdio = yield* Stdio.Stdio
-  const failed = yield* Ref.make(0)
+  const refused = yield* Ref.make(0)
+  const unknown = yield* Ref.make(0)
   const bytes = from === "-" ? stdio.stdin : fs.stream(from)
   yield* bytes.pipe(
-    Stream.decodeText(),
+    decodeUtf8(() =>
+      new CommandFailed({ message: "the lines are not UTF-8: those without a result were not accepted" })
+    ),
     Stream.splitLines,
     Stream.zipWithIndex,
     Stream.filter(([text]) => text.trim() !== ""),
@@ -94,13 +108,23 @@ const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
     Stream.mapEffect(({ index, result }) =>
       Effect.catch(
         Effect.map(result, toResult),
-        (error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error))
+        (error) =>
+          Effect.as(
+            Ref.update(error instanceof StoreUnavailable ? unknown : refused, (n) => n + 1),
+            toError(index + 1, error)
+          )
       )
     ),
     Stream.runForEach(print)
   )
-  const count = yield* Ref.get(failed)
-  if (count > 0) return yield* new CommandFailed({ message: `${count} lines were not accepted` })
+  const [notAccepted, maybe] = [yield* Ref.get(refused), yield* Ref.get(unknown)]
+  const messages = [
+    ...notAccepted > 0 ? [`${notAccepted} lines were not accepted`] : [],
+    ...maybe > 0
+      ? [`of ${maybe} lines it is unknown whether they were recorded: repeat them with the same keys alone`]
+      : []
+  ]
+  if (messages.length > 0) return yield* new CommandFailed({ message: messages.join("; ") })
 })
 
 export const accept = Command.make(
@@ -140,8 +164,8 @@ export const accept = Command.make(
     const request = { type: type.value, key: key.value, payload: payload.value }
     const accepted = yield* Effect.catchTag(
       ledger.accept(identity, request),
-      "InvalidFinancialRequest",
-      (error) => Effect.fail(new CommandFailed({ message: payloadErrorMessage(error) }))
+      ["InvalidFinancialRequest", "StoreUnavailable"],
+      (error) => Effect.fail(new CommandFailed({ message: messageOf(error) }))
     )
     yield* print(toResult(accepted))
   })

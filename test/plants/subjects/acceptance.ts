@@ -74,6 +74,15 @@ export const acceptance: ReadonlyArray<Plant> = [
       "and withheld it.\",\n    action: `Report the request id to the operator of the gateway.`"
     )
     .foundBy(unit("api/Problems", "warns of a new Idempotency-Key")),
+  plant("a request whose answer got lost is never said not to be accepted", "src/cli/operations/accept.ts")
+    .edit("error instanceof StoreUnavailable ? unknown : refused", "refused")
+    .foundBy(unit("cli/operations/Accept", "says that it is unknown")),
+  plant("a lost answer to an acceptance says to keep its key", "src/cli/operations/accept.ts")
+    .edit(
+      "if (error instanceof StoreUnavailable) {",
+      "if (error instanceof StoreUnavailable && error._tag !== \"StoreUnavailable\") {"
+    )
+    .foundBy(unit("cli/operations/Accept", "says that it is unknown")),
   plant("an acceptance and a deactivation of its client always have an order", acceptances)
     .edit("FOR SHARE OF g, c, p NOWAIT", "FOR SHARE OF g, p NOWAIT")
     .foundBy(postgres("services/grants/RevocationRaces", "are ordered: a request waits")),

@@ -151,6 +151,9 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("a body of another charset is never read as UTF-8", body)
     .edit("if (namesOtherCharset(headers)) return", "if (namesOtherCharset({})) return")
     .foundBy(unit("server/gate/BodyText", "is refused if it names another charset")),
+  plant("a key never stands for two lines that are not UTF-8", "src/cli/Flags.ts")
+    .edit("new TextDecoder(\"utf-8\", { fatal: true })", "new TextDecoder()")
+    .foundBy(unit("cli/operations/Accept", "accepts no line that is not UTF-8")),
   plant("a body has no two members of one name", "src/domain/JsonLimits.ts")
     .edit("        container.names.add(container.name)\n", "")
     .foundBy(unit("server/gate/WideJson")),
