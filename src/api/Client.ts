@@ -8,6 +8,7 @@ import type * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiClient from "effect/http-api/HttpApiClient"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
@@ -51,10 +52,22 @@ const bearer = (accessToken: ClientOptions["accessToken"]) =>
       )
   )
 
+/** A redirect is an answer that breaks the contract: `fetch` would follow it, and send the work or the read to another server. */
+const followNone = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+  HttpClient.transform(
+    client,
+    (answer) =>
+      Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (init) =>
+        Effect.provideService(answer, FetchHttpClient.RequestInit, {
+          ...Option.getOrUndefined(init),
+          redirect: "manual"
+        }))
+  )
+
 /**
  * Makes typed calls from a contract: `client.payments.pay({ headers, payload })`. Each call carries the access token.
  * A problem fails the call as its class, so `Effect.catchTag("IdempotencyKeyReused", …)` handles one. Provide an
- * `HttpClient`, such as `FetchHttpClient.layer`.
+ * `HttpClient`, such as `FetchHttpClient.layer`. A redirect fails the call; another `HttpClient` must follow none by itself.
  */
 export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constraint>(
   api: HttpApi.HttpApi<Id, Groups>,
@@ -66,7 +79,8 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
   | Exclude<HttpApiGroup.MiddlewareClient<Groups>, HttpApiMiddleware.ForClient<Gate>>
 > =>
   HttpApiClient.make(api, {
-    transformClient: (client) => noteRetryAfter(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl)))
+    transformClient: (client) =>
+      noteRetryAfter(followNone(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl))))
   }).pipe(Effect.provide(bearer(accessToken)))
 
 /**

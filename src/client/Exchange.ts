@@ -73,9 +73,13 @@ const breach = (request: ClientRequest, text: string, status: number): ContractE
   return new ContractError(`${nameOf(request)}: ${text}${request.body === undefined ? "" : unknown}`, status)
 }
 
+/** Browsers show a redirect that they do not follow as status 0. */
+const isRedirect = (status: number): boolean => [0, 301, 302, 303, 307, 308].includes(status)
+
 const refusal = (request: ClientRequest, { body, headers, status }: Answer): Error => {
   const retryAfter = retryAfterSeconds(headers.get("retry-after"))
   if (isProblem(body)) return new ProblemError(body, retryAfter)
+  if (isRedirect(status)) return breach(request, "a redirect, which is not followed. Check the base URL", status)
   return isProxyFailure(status)
     ? new ConnectionError(`${nameOf(request)}: status ${status} of a proxy before the gateway`, retryAfter)
     : breach(request, `status ${status} without a problem of the gateway. Check the base URL`, status)
@@ -88,8 +92,9 @@ export const exchange = async (gateway: Gateway, request: ClientRequest, signal:
   const token = checkAccessToken(await unlessAborted(signal, async () => await gateway.accessToken()))
   const receive = async (): Promise<Omit<Answer, "body"> & { readonly text: string }> => {
     const response = await gateway.fetch(`${gateway.baseUrl}${targetOf(request)}`, {
-      // A redirect could send the work elsewhere.
-      ...sent === undefined ? {} : { method: "POST", body: sent, redirect: "error" },
+      ...sent === undefined ? {} : { method: "POST", body: sent },
+      // A redirect that is followed sends the work, or the read, to another server.
+      redirect: "manual",
       headers: { ...own, ...content, accept: "application/json", authorization: `Bearer ${token}` },
       credentials: "omit",
       signal

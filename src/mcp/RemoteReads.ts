@@ -21,9 +21,6 @@ interface RemoteReadsOptions extends ClientOptions {
 /** How long an answer may take beyond the wait, in seconds. An agent gives up soon after. */
 const answerTime = 10
 
-/** A redirection is an answer that breaks the contract: followed, it would show the reads to another server. */
-const fetchInit = { redirect: "manual", cache: "no-store" } as const
-
 /** The refusal in a problem, or why there is no answer. A body that ends early leaves two errors in the cause. */
 const refusalOf = (errors: ReadonlyArray<unknown>, baseUrl: string): ReadRefused => {
   const problem = errors.find(isProblem)
@@ -44,7 +41,7 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
   /** Sends a read, and again while that may help. */
   const send = <A, E>(read: (prefer: Prefer) => Effect.Effect<A, E>, wait = 0): Effect.Effect<A, ReadRefused> =>
     repeated(read, { wait, answerTime, within: wait + patience }, () => new Cause.TimeoutError()).pipe(
-      Effect.provideService(FetchHttpClient.RequestInit, fetchInit),
+      Effect.provideService(FetchHttpClient.RequestInit, { cache: "no-store" }),
       Effect.catchCause((cause) => {
         const errors = cause.reasons.filter(Cause.isFailReason).map(({ error }) => error)
         // Interruptions and defects stay what they are.

@@ -154,6 +154,12 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("a key never stands for two lines that are not UTF-8", "src/cli/Flags.ts")
     .edit("new TextDecoder(\"utf-8\", { fatal: true })", "new TextDecoder()")
     .foundBy(unit("cli/operations/Accept", "accepts no line that is not UTF-8")),
+  plant("the Effect client follows no redirect", "src/api/Client.ts")
+    .edit("redirect: \"manual\"", "redirect: \"follow\"")
+    .foundBy(unit("client/Redirects", "never followed by the Effect client")),
+  plant("the client on fetch follows no redirect", "src/client/Exchange.ts")
+    .edit("redirect: \"manual\"", "redirect: \"follow\"")
+    .foundBy(unit("client/Redirects", "never followed by the client on fetch")),
   plant("a body has no two members of one name", "src/domain/JsonLimits.ts")
     .edit("        container.names.add(container.name)\n", "")
     .foundBy(unit("server/gate/WideJson")),

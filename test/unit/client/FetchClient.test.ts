@@ -112,7 +112,7 @@ describe("The client on fetch", () => {
     for (const { body, key, redirect, target } of posts) {
       assert.deepStrictEqual(
         [target, key, body, redirect],
-        ["/v1/payments", "\"a-\\\"key\\\"\"", "{\"amount\":\"1.00\"}", "error"]
+        ["/v1/payments", "\"a-\\\"key\\\"\"", "{\"amount\":\"1.00\"}", "manual"]
       )
     }
   })
