@@ -99,11 +99,7 @@ const makeHandle = (name: string, { handle, parameters, success }: AnyReadTool, 
           : Effect.as(Effect.logError("Tool failed with a defect", cause), failedCall(internalText))
       )
     )
-  return (args: unknown) =>
-    Effect.andThen(
-      Effect.annotateCurrentSpan({ tool: name, parameters: args }),
-      Effect.flatMap(Effect.mapError(decode(args ?? {}), invalid), run)
-    )
+  return (args: unknown) => Effect.flatMap(Effect.mapError(decode(args ?? {}), invalid), run)
 }
 
 /**

@@ -160,6 +160,12 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("the client on fetch follows no redirect", "src/client/Exchange.ts")
     .edit("redirect: \"manual\"", "redirect: \"follow\"")
     .foundBy(unit("client/Redirects", "never followed by the client on fetch")),
+  plant("no span shows the arguments of a tool", "src/mcp/McpConnections.ts")
+    .edit(
+      "if (span?._tag !== \"Span\") return handled",
+      "if (span?._tag !== \"Span\" || method === \"tools/call\") return handled"
+    )
+    .foundBy(unit("server/gate/TokensInSpans", "none of its arguments")),
   plant("a body has no two members of one name", "src/domain/JsonLimits.ts")
     .edit("        container.names.add(container.name)\n", "")
     .foundBy(unit("server/gate/WideJson")),

@@ -1,12 +1,14 @@
 /**
- * No trace span shows a token that a client puts into a path or query. The tests send such requests over a socket to a
+ * No trace span shows a token that a client puts into a path or query, or an argument of a tool. The tests send such requests over a socket to a
  * gateway whose tracer records everything that an exporter would send.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, type Tracer } from "effect"
+import { Cause, Effect, Exit, Layer, Schema, type Tracer } from "effect"
+import { McpServer, Tool, Toolkit } from "effect/ai"
 import { Gateway, type GatewayOptions, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import { issue } from "../../../fixtures/http/HttpScene.ts"
+import { callOf, legacy, modern, post } from "../../../fixtures/mcp/HttpMcp.ts"
 
 const host = "Host: gateway.test\r\n"
 
@@ -116,5 +118,45 @@ layer(tracing({ lifecycle: { maxInFlight: 0 } }), { excludeTestServices: true })
       assert.strictEqual(failed.length, 2)
       for (const span of failed) assert.include(textOf(span), "GET /v1/operations/")
       for (const secret of [token, jwt]) assertHidden(secret, spans)
+    }))
+})
+
+const Notes = Toolkit.make(
+  Tool.make("note", { parameters: Schema.Struct({ text: Schema.String }), success: Schema.String })
+)
+const tools = McpServer.toolkit(Notes).pipe(
+  Layer.provide(Notes.toLayer({ note: () => Effect.as(Effect.withSpan(Effect.void, "note.store"), "noted") }))
+)
+
+layer(tracing({ tools }), { excludeTestServices: true })("Spans of calls of tools", (it) => {
+  it.effect("show the name of the tool, and none of its arguments", () =>
+    Effect.gen(function*() {
+      const { port } = yield* Gateway
+      const { spans } = yield* Observer
+      const { token } = yield* issue()
+      const calls = [
+        ["get_operation", { id: jwt }],
+        ["find_operation_by_key", { idempotency_key: jwt }],
+        ["wait_for_operation", { id: jwt }],
+        ["note", { text: jwt }],
+        ["note", { texts: jwt }]
+      ] as const
+      for (const version of [legacy, modern]) {
+        for (const [name, args] of calls) {
+          yield* Effect.promise(() => post(port, token, callOf(version, 1, name, args)))
+        }
+      }
+      yield* serverSpans
+      assertHidden(jwt, spans)
+      assertHidden(token, spans)
+      for (const [name] of calls) assert(spans.some(({ attributes }) => attributes.get("tool") === name), name)
+      const stored = spans.filter(({ name }) => name === "note.store")
+      assert.lengthOf(stored, 2)
+      for (const { parent, traceId } of stored) {
+        assert(
+          parent._tag === "Some" &&
+            spans.some((span) => span.spanId === parent.value.spanId && span.traceId === traceId)
+        )
+      }
     }))
 })
