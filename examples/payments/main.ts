@@ -4,8 +4,9 @@
  *     npm run example:payments
  *
  * It runs on an embedded PostgreSQL in `.data/payments/postgres`, or on the one that DATABASE_URL names. It pays through its own
- * sandbox, whose record is `.data/payments/bank.jsonl`, or through the bank at BANK_URL (with BANK_TOKEN). DATA_DIR replaces
- * `.data/payments`. The default of PORT is 3002.
+ * sandbox, whose record is `.data/payments/bank.jsonl`, or through the bank at BANK_URL (with BANK_TOKEN). DATABASE_URL needs BANK_URL:
+ * the sandbox would settle real operations. A token is printed only beside the sandbox. DATA_DIR replaces `.data/payments`. The default
+ * of PORT is 3002.
  *
  * The sandbox sends webhooks to the application. A bank at BANK_URL does so with the secret BANK_WEBHOOK_SECRET.
  *
@@ -27,6 +28,7 @@ import {
 } from "financial-agents-gateway/domain/Grant"
 import * as AdminListener from "financial-agents-gateway/node/AdminListener"
 import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
+import { Database } from "financial-agents-gateway/node/Pools"
 import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
 import { BaseUrl } from "financial-agents-gateway/server/Gateway"
 import { McpRoutes } from "financial-agents-gateway/server/McpRoutes"
@@ -46,12 +48,23 @@ const bankName = "bank"
 const port = Config.Port("PORT").pipe(Config.withDefault(3002))
 const dataDir = Config.String("DATA_DIR").pipe(Config.withDefault(".data/payments"))
 
+/** The address of the bank. Null: the sandbox, which moves no money, and so runs only with the embedded PostgreSQL. */
+const bankAddress = Effect.gen(function*() {
+  const { isEmbedded } = yield* Database
+  const url = yield* Config.option(Config.String("BANK_URL"))
+  if (Option.isSome(url)) return requireAddress("BANK_URL", url.value)
+  if (isEmbedded) return null
+  return yield* Effect.fail(
+    new Error("set BANK_URL beside DATABASE_URL: the sandbox runs only with the embedded PostgreSQL")
+  )
+})
+
 /** The bank. The sandbox keeps its record beside the database, so that record and ledger last equally long. */
 const Banks = Layer.unwrap(Effect.gen(function*() {
-  const bankUrl = yield* Config.option(Config.String("BANK_URL"))
+  const address = yield* bankAddress
   const token = yield* Config.Redacted("BANK_TOKEN").pipe(Config.withDefault(Redacted.make("sandbox")))
   const banksAt = (url: string) => Providers.layer({ [bankName]: Bank.layer(url, token) })
-  if (Option.isSome(bankUrl)) return banksAt(requireAddress("BANK_URL", bankUrl.value))
+  if (address !== null) return banksAt(address)
   const url = `http://127.0.0.1:${yield* port}${webhooksPath}`
   const webhooks = Option.map(yield* webhookSecret, (secret) => ({ webhooks: { url, secret } }))
   return Layer.unwrap(Effect.map(Sandbox, (sandbox) => banksAt(sandbox.url))).pipe(
@@ -79,8 +92,9 @@ Agents pay and read by MCP, at ${url}/mcp. Give their hosts the same token by th
   export GATEWAY_TOKEN=${token}
 `
 
-/** Issues a grant that may pay and read, and prints how to use it. */
+/** Issues a grant that may pay and read, and prints how to use it. Not with a bank, which may pay real money for the printed token. */
 const Invitation = Layer.effectDiscard(Effect.gen(function*() {
+  if ((yield* bankAddress) !== null) return
   const grants = yield* Grants
   const { access_token } = yield* grants.issue({
     resource_owner: ResourceOwner.make("alice"),

@@ -1,5 +1,5 @@
 /**
- * For development: issues a grant at each start, and prints how to use it. Your production verifies its own sessions, or the
+ * For development: issues a grant at each start with the fake bank, and prints how to use it. Your production verifies its own sessions, or the
  * tokens of your authorization server.
  */
 import * as Console from "effect/Console"
@@ -14,7 +14,6 @@ import {
   ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
-import { Database } from "financial-agents-gateway/node/Pools"
 import { BaseUrl } from "financial-agents-gateway/server/Gateway"
 import { Grants } from "financial-agents-gateway/services/Grants"
 import { transfersWrite } from "./Api.ts"
@@ -45,11 +44,10 @@ Paste into a second terminal. The same key names one transfer, however often you
   curl ${url}/v1/operations -H "Authorization: Bearer $TOKEN"
 `
 
-/** Prints a token and commands. It never issues a grant in a database that DATABASE_URL names. */
+/** Prints a token and commands beside the fake bank alone: with another bank the token may pay real money. */
 export const Invitation = Layer.effectDiscard(Effect.gen(function*() {
-  const { isEmbedded } = yield* Database
-  if (!isEmbedded) return
-  const { access_token } = yield* issueGrant
   const { fake } = yield* bankSettings
-  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)) + (fake?.text ?? ""))
+  if (fake === null) return
+  const { access_token } = yield* issueGrant
+  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)) + fake.text)
 }))

@@ -211,6 +211,15 @@ export const limits: ReadonlyArray<Plant> = [
   )
     .edit("  if (!isEmbedded) {", "  if (!isEmbedded && url === null && key === null) {")
     .foundBy(system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")),
+  plant("the application of the template prints no token that pays at a bank", "template/src/Invitation.ts")
+    .edit("  if (fake === null) return\n", "")
+    .foundBy(system("cli/Template", "prints no token")),
+  plant("the payments example prints no token that pays at a bank", "examples/payments/main.ts")
+    .edit("  if ((yield* bankAddress) !== null) return\n", "")
+    .foundBy(system("node/GatewayApp", "connects as the documented roles")),
+  plant("the sandbox of the payments example settles no real operation", "examples/payments/main.ts")
+    .edit("  if (isEmbedded) return null\n", "  if (isEmbedded || !isEmbedded) return null\n")
+    .foundBy(system("node/GatewayApp", "does not start beside a database")),
   plant("the application of the template needs nothing of the folder of its fake bank", "template/src/Providers.ts")
     .edit("existsSync(fakeBankFile)", "existsSync(new URL(\".\", import.meta.url))")
     .foundBy(system("cli/Template", "without the folder")),

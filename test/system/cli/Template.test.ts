@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { fetchServed } from "../../fixtures/http/fetchServed.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, launchOf, run, runOf, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
@@ -48,6 +49,26 @@ describe("The application of the template, without the folder of the fake bank",
       })
       assert.strictEqual(code, 1)
       assert.include(stderr, "error: set BANK_URL and BANK_KEY: there is no fake bank\n")
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
+
+describe("The application of the template, with a bank at BANK_URL", () => {
+  it.live("prints no token, also with the embedded PostgreSQL: it may pay real money", () =>
+    Effect.gen(function*() {
+      const { DATABASE_URL: _, ...env } = yield* settings
+      const { output, stop } = yield* launchOf(
+        main,
+        [],
+        {
+          ...env,
+          DATA_DIR: path.join(yield* temporaryDirectory, "data"),
+          BANK_URL: "http://127.0.0.1:1",
+          BANK_KEY: "key"
+        },
+        ({ stderr }) => stderr.includes("\"Listening\"")
+      )
+      yield* Effect.promise(() => fetchServed(`http://127.0.0.1:${env.PORT}/readyz`))
+      assert.deepStrictEqual([yield* stop("SIGTERM"), output.stdout], [0, ""])
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 })
 
