@@ -158,6 +158,12 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a taken port of an application is named before its embedded database starts", "src/node/GatewayApp.ts")
     .edit("    yield* requirePorts(options, settings)\n", "")
     .foundBy(system("cli/Serve", "names a port that is taken")),
+  plant("no secret of the folder enters the image of a project", "template/.dockerignore")
+    .edit(".env*\n", "")
+    .foundBy(system("cli/Init", "copies the template")),
+  plant("no secret of the folder enters the repository of a project", "template/gitignore")
+    .edit(".env*\n", "")
+    .foundBy(system("cli/Init", "copies the template")),
   plant("init writes nothing if the Node of npm is too old for the project", "src/cli/InitCommand.ts")
     .edit("    yield* requireProjectNode\n", "")
     .foundBy(system("cli/Init", "copies the template")),

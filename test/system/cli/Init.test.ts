@@ -54,7 +54,10 @@ describe("init", () => {
         "package.json",
         tarball
       ])
-      assert.include(fs.readFileSync(path.join(project, ".gitignore"), "utf8"), "node_modules/")
+      // Secrets enter neither the repository nor the image.
+      const linesOf = (file: string) => fs.readFileSync(path.join(project, file), "utf8").split("\n")
+      assert.includeMembers(linesOf(".gitignore"), ["node_modules/", ".data/", ".env*"])
+      assert.includeMembers(linesOf(".dockerignore"), ["node_modules", ".data", ".git", ".env*", ".npmrc"])
       const own = readManifest("package.json")
       const made = readManifest(path.join(project, "package.json"))
       assert.strictEqual(made.name, "my-payments")
