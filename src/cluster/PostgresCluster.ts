@@ -27,8 +27,6 @@ import { makeHistoryGuard } from "./historyGuard.ts"
 import { readServersOn } from "./standbys/StandbyReads.ts"
 import { claimRecorderOf } from "./witness/WitnessSetting.ts"
 
-export type { ClusterSettings }
-
 /** The settings of a PostgreSQL cluster: confirmed statements, standbys that serve reads, and the witness. */
 interface ClusterSettings {
   /** Whether results count only once the synchronous standbys have them. */
@@ -79,7 +77,7 @@ export const readClusterSettings = Effect.fnUntraced(function*({ isEmbedded }: {
   return { mustReplicate, standbys, witness: yield* readUrl("WITNESS") } satisfies ClusterSettings
 })
 
-/** Fills the ports by settings that the program gives. The witness compares its own cluster with that of the `Database`. */
+/** Fills the ports by settings that the program gives. The witness compares its own cluster with that of the `Database`. @internal */
 export const layerOf = ({ mustReplicate, standbys, witness }: ClusterSettings): Layer.Layer<never, never, Database> =>
   Layer.effectContext(Effect.map(Database, (database) =>
     Context.make(LedgerHistory, makeHistoryGuard).pipe(

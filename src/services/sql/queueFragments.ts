@@ -12,10 +12,10 @@ export const millis = (parameter: string) => `${parameter}::float8 * interval '1
 export const claimableTimeline = "(CASE WHEN o.hold_placed THEN 0 ELSE o.timeline END)"
 
 /**
- * The place of an operation in the indexes of unsettled ones: its claimable timeline, or 0 in other states than `accepted`. It must stand
+ * The timeline of an operation in the indexes of unsettled ones: its claimable timeline, or 0 in other states than `accepted`. It must stand
  * here as it stands there.
  */
-export const placeTimeline = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
+export const indexedTimeline = "(CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END)"
 
 /** The client queue of an operation in the index `operations_to_claim`: its client, or '' while it waits. */
 export const clientQueue = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`

@@ -7,9 +7,9 @@ import {
   claimableTimeline,
   clientQueue,
   epochOf,
+  indexedTimeline,
   needsDecision,
-  openQuestion,
-  placeTimeline
+  openQuestion
 } from "../queueFragments.ts"
 import { seenInterval } from "./OperatorRow.ts"
 import { failedSections, inFailedSection, isLateReversal } from "./searchSources.ts"
@@ -21,16 +21,16 @@ const listed = (columns: Readonly<Record<string, string>>, from: string) => {
 }
 
 /**
- * Every operation, by place: all that moved there, less all that moved away. A server in recovery fails here, because it has no
- * present timeline.
+ * The operations, counted by provider, state, timeline and review: all that moved there, less all that moved away. A server in recovery
+ * fails here, because it has no present timeline.
  */
-const places = `
+const counts = `
   here AS MATERIALIZED (
     SELECT ledger_timeline() AS timeline
   ), moves AS MATERIALIZED (
     SELECT provider, from_state, from_timeline, from_review, to_state, to_timeline, to_review, sum(count) AS count
     FROM operation_counts GROUP BY 1, 2, 3, 4, 5, 6, 7
-  ), places AS MATERIALIZED (
+  ), counts AS MATERIALIZED (
     SELECT m.provider, state, m.timeline, review, sum(count)::float8 AS count,
       state = 'accepted' AND m.timeline <> here.timeline AS held,
       state IN ('succeeded', 'failed', 'cancelled') AS settled
@@ -46,21 +46,24 @@ const stops = { unauthorized: "o.state = 'accepted'", unread: "o.state IN ('subm
 
 /** The operations of a provider in such a state, oldest first, for each provider that may have one. */
 const stopped = (name: keyof typeof stops, limit: number) => `
-      (SELECT DISTINCT provider FROM places o WHERE ${stops[name]}) p CROSS JOIN LATERAL (
-        SELECT o.updated_at, o.state, o.under_review, ${placeTimeline} AS timeline FROM operations o
+      (SELECT DISTINCT provider FROM counts o WHERE ${stops[name]}) p CROSS JOIN LATERAL (
+        SELECT o.updated_at, o.state, o.under_review, ${indexedTimeline} AS timeline FROM operations o
         WHERE o.waiting AND ${stops[name]} AND o.provider = p.provider ORDER BY o.updated_at LIMIT ${limit}
       ) o`
 
 const oldestStopped = (name: keyof typeof stops) =>
   `SELECT p.provider, '${name}', o.updated_at FROM ${stopped(name, 1)}`
 
-/** The oldest operation of each place, from the indexes `operations_unsettled` and `operations_under_review`, and those of `stops`. */
+/**
+ * The oldest of the operations that are counted together, from the indexes `operations_unsettled` and `operations_under_review`, and those
+ * of `stops`.
+ */
 const oldest = `
   oldest AS (
     SELECT p.provider, CASE WHEN p.held THEN 'held' ELSE p.state END AS condition, min(o.updated_at) AS since
-    FROM (SELECT DISTINCT provider, state, timeline, held FROM places WHERE NOT settled) p CROSS JOIN LATERAL (
+    FROM (SELECT DISTINCT provider, state, timeline, held FROM counts WHERE NOT settled) p CROSS JOIN LATERAL (
       SELECT o.updated_at FROM operations o
-      WHERE o.completed_at IS NULL AND o.state = p.state AND o.provider = p.provider AND ${placeTimeline} = p.timeline
+      WHERE o.completed_at IS NULL AND o.state = p.state AND o.provider = p.provider AND ${indexedTimeline} = p.timeline
       ORDER BY o.updated_at LIMIT 1
     ) o GROUP BY 1, 2
     UNION ALL
@@ -69,7 +72,7 @@ const oldest = `
     ${oldestStopped("unread")}
     UNION ALL
     SELECT p.provider, 'under_review', o.updated_at
-    FROM (SELECT DISTINCT provider FROM places WHERE review) p CROSS JOIN LATERAL (
+    FROM (SELECT DISTINCT provider FROM counts WHERE review) p CROSS JOIN LATERAL (
       SELECT o.updated_at FROM operations o
       WHERE o.under_review AND o.provider = p.provider ORDER BY o.updated_at LIMIT 1
     ) o
@@ -92,7 +95,7 @@ const dueInSection = `
 const dueAccepted = `
   queues AS MATERIALIZED (
     SELECT DISTINCT provider, p.timeline, CASE WHEN p.held THEN 'examine' ELSE 'claim' END AS work
-    FROM places p, here WHERE state = 'accepted' AND p.timeline <= here.timeline
+    FROM counts p, here WHERE state = 'accepted' AND p.timeline <= here.timeline
   ), sections AS (
     SELECT provider, timeline, 1 AS n, ${nextSection("queues", "")} AS section FROM queues
     UNION ALL
@@ -114,7 +117,7 @@ const dueAccepted = `
 /** Due work of a provider that an index has in the order of its due time. */
 const dueOf = (work: string, states: string, condition: string) => `
     SELECT p.provider, '${work}', count(*), min(d.due_at)
-    FROM (SELECT DISTINCT provider FROM places WHERE state IN (${states})) p CROSS JOIN LATERAL (
+    FROM (SELECT DISTINCT provider FROM counts WHERE state IN (${states})) p CROSS JOIN LATERAL (
       SELECT o.due_at FROM operations o
       WHERE o.state IN (${states}) AND o.provider = p.provider AND ${condition} AND o.due_at <= now()
       ORDER BY o.due_at LIMIT ${maxDueCount}
@@ -144,7 +147,7 @@ const due = `
 const count = (condition: string) =>
   listed(
     { provider: "provider", count: "count" },
-    `(SELECT provider, sum(count) AS count FROM places WHERE ${condition} GROUP BY 1 ORDER BY 1) c`
+    `(SELECT provider, sum(count) AS count FROM counts WHERE ${condition} GROUP BY 1 ORDER BY 1) c`
   )
 
 const countStopped = (name: keyof typeof stops) =>
@@ -155,12 +158,12 @@ const countStopped = (name: keyof typeof stops) =>
 
 /** One row: see `LedgerFiguresNow`. Times are milliseconds since the epoch. */
 export const nowStatement = `
-  WITH RECURSIVE ${places}, ${oldest}, ${dueAccepted}, ${due}
+  WITH RECURSIVE ${counts}, ${oldest}, ${dueAccepted}, ${due}
   SELECT ${epochOf("now()")} AS at,
     ${
   listed(
     { provider: "provider", state: "state", count: "count" },
-    "(SELECT provider, state, sum(count) AS count FROM places GROUP BY 1, 2 ORDER BY 1, 2) c"
+    "(SELECT provider, state, sum(count) AS count FROM counts GROUP BY 1, 2 ORDER BY 1, 2) c"
   )
 } AS operations,
     ${count("held")} AS held,
@@ -217,7 +220,7 @@ const stoppedRows = (name: keyof typeof stops) => `
 /** The first operations of a provider in an order of `updated_at`, of which the fitting ones are sought. */
 const sinceOf = (where: string, fits: string) =>
   `(SELECT min(updated_at) FROM (
-      SELECT o.updated_at, o.state, o.waiting, o.under_review, ${placeTimeline} AS timeline FROM operations o
+      SELECT o.updated_at, o.state, o.waiting, o.under_review, ${indexedTimeline} AS timeline FROM operations o
       WHERE o.provider = s.provider AND ${where} ORDER BY o.updated_at LIMIT ${maxDueCount}
     ) o WHERE NOT waiting AND ${fits})`
 
@@ -230,14 +233,14 @@ const claims = `CASE WHEN s.condition = 'submitting' THEN (
         SELECT o.due_at, o.send_before, o.return_reason IS NULL AND o.send_before > now() AS claimed,
           o.return_reason IS NULL AND o.send_before <= now() AS lost
         FROM operations o
-        WHERE o.provider = s.provider AND o.completed_at IS NULL AND o.state = 'submitting' AND ${placeTimeline} = 0
+        WHERE o.provider = s.provider AND o.completed_at IS NULL AND o.state = 'submitting' AND ${indexedTimeline} = 0
         ORDER BY o.updated_at LIMIT ${maxDueCount}
       ) o
     ) END`
 
 /** One row for each standing of `FiguresByCondition`. Of the questions it has one among those of the first hundred under review. */
 export const standingStatement = `
-  WITH RECURSIVE ${places}, ${oldest}, stopped AS MATERIALIZED (${stoppedRows("unauthorized")}
+  WITH RECURSIVE ${counts}, ${oldest}, stopped AS MATERIALIZED (${stoppedRows("unauthorized")}
     UNION ALL ${stoppedRows("unread")}
   ), undecided AS MATERIALIZED (
     SELECT o.provider, o.updated_at FROM (
@@ -249,7 +252,7 @@ export const standingStatement = `
   ), standing AS (
     SELECT provider, condition, sum(count) AS count FROM (
       SELECT provider, CASE WHEN held THEN 'held' WHEN review THEN 'under_review' ELSE state END AS condition, count
-      FROM places WHERE NOT settled
+      FROM counts WHERE NOT settled
       UNION ALL
       SELECT provider, condition, 1 FROM stopped
       UNION ALL
@@ -272,7 +275,7 @@ export const standingStatement = `
       THEN ${sinceOf("o.under_review", "(state <> 'accepted' OR timeline = (SELECT timeline FROM here))")}
     ELSE ${
     sinceOf(
-      `o.completed_at IS NULL AND o.state = s.condition AND ${placeTimeline}
+      `o.completed_at IS NULL AND o.state = s.condition AND ${indexedTimeline}
         = CASE WHEN s.condition = 'accepted' THEN (SELECT timeline FROM here) ELSE 0 END`,
       "NOT under_review"
     )

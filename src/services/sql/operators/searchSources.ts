@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { idPattern, type OperationState } from "../../../domain/Operation.ts"
 import type { OperationFilter } from "../../../domain/operators/OperatorView.ts"
-import { instantAt, placeTimeline } from "../queueFragments.ts"
+import { indexedTimeline, instantAt } from "../queueFragments.ts"
 
 /** A column of the order. `text` turns it into the text of a position, `value` turns a parameter with that text back. */
 interface SortColumn {
@@ -67,7 +67,7 @@ const named = (column: string): SortColumn => ({
 })
 
 /** An accepted operation is held. The timeline is in a subquery, so that PostgreSQL asks for it once. */
-export const isHeld = `o.state = 'accepted' AND ${placeTimeline} < (SELECT ledger_timeline())`
+export const isHeld = `o.state = 'accepted' AND ${indexedTimeline} < (SELECT ledger_timeline())`
 
 /** The condition of `operations_waiting`. It must stand here as it stands there. */
 const mayWait =
@@ -85,12 +85,12 @@ const unsettled = (
   const of = provider === undefined ? "" : ` AND o.provider = ${add(provider)}`
   // With the provider fixed, a comparison of rows would make PostgreSQL read all of the first section.
   const further = provider === undefined
-    ? `(o.provider, ${placeTimeline}) > (f.provider, f.section)`
-    : `${placeTimeline} > f.section`
+    ? `(o.provider, ${indexedTimeline}) > (f.provider, f.section)`
+    : `${indexedTimeline} > f.section`
   const next = (state: string, condition: string) => `
-        SELECT o.provider, ${placeTimeline} AS section FROM operations o
+        SELECT o.provider, ${indexedTimeline} AS section FROM operations o
         WHERE o.completed_at IS NULL AND o.state = ${state}${of}${condition}
-        ORDER BY o.provider, ${placeTimeline} LIMIT 1`
+        ORDER BY o.provider, ${indexedTimeline} LIMIT 1`
   return {
     name: "state",
     sort: [since, id],
@@ -101,7 +101,8 @@ const unsettled = (
     ), sections_found AS (
       SELECT * FROM found${queue === "held" ? " WHERE section < (SELECT ledger_timeline())" : ""}
     )`,
-    within: `o.completed_at IS NULL AND o.state = l.state AND o.provider = l.provider AND ${placeTimeline} = l.section`
+    within:
+      `o.completed_at IS NULL AND o.state = l.state AND o.provider = l.provider AND ${indexedTimeline} = l.section`
   }
 }
 
