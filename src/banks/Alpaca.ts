@@ -49,6 +49,7 @@ export const Order = Schema.Struct({
 }).check(
   BrokerOrders.hasOneQuantity,
   BrokerOrders.hasPricesOfType,
+  BrokerOrders.hasPriceStep,
   Schema.makeFilter((order) => !isUnfillable(order), {
     expected:
       `no purchase of ${unfillable.qty} for ${unfillable.limit_price} until cancelled, which is the order of a fence`

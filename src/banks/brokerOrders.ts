@@ -13,8 +13,14 @@ export const orderFields = {
   symbol: textLike(/^[A-Z0-9][A-Z0-9.]{0,24}(?:\/[A-Z]{3,5})?$/u, "a symbol, such as AAPL, or a pair, such as BTC/USD"),
   /** Shares, contracts or coins. */
   qty: Schema.optionalKey(Decimal),
-  /** Amount to trade for, in the currency of the price. */
-  notional: Schema.optionalKey(Decimal),
+  /** Amount to trade for, in the currency of the price. Alpaca refuses a third digit after the point (`42210000`). */
+  notional: Schema.optionalKey(
+    decimalText({
+      whole: 12,
+      fraction: 2,
+      expected: "an amount above zero with at most two decimals, such as \"12.50\""
+    })
+  ),
   side: Schema.Literals(["buy", "sell"]),
   type: Schema.Literals(["market", "limit", "stop", "stop_limit", "trailing_stop"]),
   time_in_force: Schema.Literals(["day", "gtc", "opg", "cls", "ioc", "fok"]),
@@ -74,6 +80,17 @@ export const isStock = (symbol: string): boolean =>
  */
 const hasPriceInDollars = (symbol: string): boolean =>
   isStock(symbol) || /^[A-Z]+\.(?!USD|BTC)[A-Z]+$/u.test(symbol) || symbol.endsWith("/USD")
+
+/**
+ * The smallest step of a limit price: a cent, and below one dollar a hundredth of one (17 CFR 242.612). It is that of shares: coins and
+ * options have others.
+ */
+export const hasPriceStep = Schema.makeFilter(
+  ({ limit_price = "1", symbol }: Fields) =>
+    !hasPriceInDollars(symbol) || symbol.includes("/")
+    || /^(?:0\.[0-9]{1,4}|[1-9][0-9]*(?:\.[0-9]{1,2})?)$/u.test(limit_price),
+  { expected: "a limit_price with at most two decimals, or four below 1: a stock has no smaller step" }
+)
 
 export const isPaidInDollars = Schema.makeFilter(({ symbol }: Fields) => hasPriceInDollars(symbol), {
   expected: "the symbol of a stock, or a pair with a slash and USD, such as BTC/USD: others may be paid in coins"

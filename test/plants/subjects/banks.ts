@@ -203,6 +203,12 @@ export const banks: ReadonlyArray<Plant> = [
       "limit_price: textLike(/^(?:0\\.00010*)?$/u, unfillable.limit_price)"
     )
     .foundBy(unit("banks/Fences")),
+  plant("Alpaca: the ledger refuses a limit price with a step that no stock has", "src/banks/Alpaca.ts")
+    .edit("  BrokerOrders.hasPriceStep,\n", "")
+    .foundBy(unit("banks/Alpaca", "as an order")),
+  plant("Alpaca: the ledger refuses a notional with a part of a cent", "src/banks/brokerOrders.ts")
+    .edit("fraction: 2,", "fraction: 9,")
+    .foundBy(unit("banks/Alpaca", "as an order")),
   plant("Alpaca: the symbol of a pair of coins has no fence, also without a slash", "src/banks/brokerOrders.ts")
     .edit("(?!.*(?:USD|USDT|USDC|BTC)$)[A-Z]{5})$/u", "[A-Z]{5,})$/u")
     .foundBy(unit("banks/Fences")),

@@ -262,7 +262,17 @@ describe("The adapter for Alpaca", () => {
     [{ ...order, side: "sell" }, true, null],
     [{ ...order, symbol: "AAPL250620C00100000" }, true, null],
     [market, true, null],
-    [{ ...unpriced, type: "market", qty: undefined, notional: "99.999" }, true, "100.00 USD AAPL"],
+    [{ ...unpriced, type: "market", qty: undefined, notional: "99.99" }, true, "99.99 USD AAPL"],
+    [{ ...unpriced, type: "market", qty: undefined, notional: "99.999" }, false, null],
+    // Alpaca refuses a smaller step of a limit price (sub-penny increment): the ledger does before.
+    ...["150.255", "1.001", "0.12345", "1.2500"].map((limit_price) =>
+      [{ ...order, limit_price }, false, null] as const
+    ),
+    [{ ...order, symbol: "BRK.B", type: "stop_limit", stop_price: "1", limit_price: "1.001" }, false, null],
+    [{ ...order, limit_price: "0.1234" }, true, "0.25 USD AAPL"],
+    [{ ...order, limit_price: "1.5" }, true, "3.00 USD AAPL"],
+    [{ ...coins, limit_price: "0.000012345" }, true, "0.01 USD ETH coin"],
+    [{ ...coins, symbol: "ETHUSD", limit_price: "1.2345" }, true, null],
     [{ ...market, notional: "10" }, false, null],
     [{ ...market, qty: undefined }, false, null],
     [{ ...order, qty: undefined, notional: "10" }, false, null],
