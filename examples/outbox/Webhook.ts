@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import { ClientId, PairwiseSubject } from "financial-agents-gateway/domain/Grant"
 import { Operation } from "financial-agents-gateway/domain/Operation"
 import type { LedgerChange } from "financial-agents-gateway/services/OperationFeed"
-import { createHmac } from "node:crypto"
+import { createHmac, randomBytes } from "node:crypto"
 
 /**
  * The body: the operation in its public form, and the client and the subject that it belongs to. The name of the resource owner
@@ -22,15 +22,20 @@ const encodeBody = Schema.encodeEffect(Body)
 
 /** One state of an operation, ready to be sent. */
 export interface Webhook {
-  /** The same for each delivery of the same state. */
+  /** The same for each repetition until the receiver acknowledges it, and for nothing else. */
   readonly id: string
   readonly body: string
 }
 
-/** `{operation}.{revision}`, and `.review` while people look into the operation: a review has no revision of its own. */
-const idOf = ({ id, revision, under_review }: Operation): string => `${id}.${revision}${under_review ? ".review" : ""}`
+/**
+ * `{operation}.{revision}`, then `.review` while people look into the operation, and a random part. An operation returns to an earlier state
+ * when a review ends, because a review has no revision of its own, and when a failover loses transitions. A receiver that drops the ids that it
+ * knows must not drop such a state.
+ */
+const idOf = ({ id, revision, under_review }: Operation): string =>
+  `${id}.${revision}${under_review ? ".review" : ""}.${randomBytes(8).toString("hex")}`
 
-/** The webhook of a change. Dies if the stored operation breaks the contract. */
+/** The webhook of a change, with an id of its own. Dies if the stored operation breaks the contract. */
 export const webhookOf = ({ client_id, operation, subject }: LedgerChange): Effect.Effect<Webhook> =>
   Effect.map(
     Effect.orDie(encodeBody({ operation, client_id, subject })),

@@ -9,7 +9,14 @@ import { randomBytes } from "node:crypto"
 import type { Operation, OperationState } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { type Answer, lastOf, type Receiver, startReceiver, wentBack } from "../../fixtures/examples/outboxReceiver.ts"
+import {
+  type Answer,
+  lastOf,
+  type Receiver,
+  startReceiver,
+  stateIn,
+  wentBack
+} from "../../fixtures/examples/outboxReceiver.ts"
 import { accept, drive, issue, PostgresServices } from "../../fixtures/ledger/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { urlOf } from "../../fixtures/processes/CommandLine.ts"
@@ -57,13 +64,13 @@ const moveAll = (operations: ReadonlyArray<Operation>, dice: Dice) =>
     { concurrency: "unbounded", discard: true }
   )
 
-const webhookIdOf = ({ id, revision, under_review }: Operation) => `${id}.${revision}${under_review ? ".review" : ""}`
+const stateOf = ({ id, revision, under_review }: Operation) => `${id}.${revision}${under_review ? ".review" : ""}`
 
 /** Waits until the receiver has the present state of each operation. */
 const untilDelivered = Effect.fnUntraced(function*(operations: ReadonlyArray<Operation>, receiver: Receiver) {
   const ledger = yield* OperationLedger
   const current = yield* Effect.forEach(operations, ({ id }) => ledger.show(id))
-  while (current.some((operation) => lastOf(receiver.delivered).get(operation.id) !== webhookIdOf(operation))) {
+  while (current.some((operation) => lastOf(receiver.delivered).get(operation.id) !== stateOf(operation))) {
     yield* Effect.sleep("20 millis")
   }
 })
@@ -214,9 +221,11 @@ describe("The outbox example", () => {
         const after = yield* startOutbox(environment)
         while (receiver.delivered.length < known + operations.length) yield* Effect.sleep("20 millis")
         assert.deepStrictEqual(
-          receiver.delivered.slice(known).map(({ webhookId }) => webhookId).toSorted(),
-          receiver.delivered.slice(0, known).map(({ webhookId }) => webhookId).toSorted()
+          receiver.delivered.slice(known).map(({ webhookId }) => stateIn(webhookId)).toSorted(),
+          receiver.delivered.slice(0, known).map(({ webhookId }) => stateIn(webhookId)).toSorted()
         )
+        const ids = new Set(receiver.delivered.map(({ webhookId }) => webhookId))
+        assert.strictEqual(ids.size, known + operations.length, "a receiver that drops known ids takes them all")
         yield* after.logs(/"WARN".*restored or failed over|restored or failed over.*"WARN"/i)
       }).pipe(Effect.provide(services))
     }))

@@ -1,5 +1,5 @@
 /** Mistakes in the change feed and in waits: no change is skipped, and no wake-up is lost. */
-import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
 const positions = "src/services/rules/changeToken.ts"
 const migration = "migrations/0010_change_feed.sql"
@@ -9,6 +9,9 @@ const follower = "src/server/waits/ChangeFollower.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 
 export const feed: ReadonlyArray<Plant> = [
+  plant("a receiver that drops known ids misses no state of an operation", "examples/outbox/Webhook.ts")
+    .edit(".${randomBytes(8).toString(\"hex\")}`", "`")
+    .foundBy(system("examples/outboxDelivery", "has an id that no earlier state")),
   plant("the change feed refuses a grant that may not read", "src/services/sql/reads/SqlOperationFeed.ts")
     .edit(
       "const refused = refusalOf(grant, rows[0]?.[factAt.standing])",

@@ -1,13 +1,16 @@
 /** How the outbox example repeats a delivery: on the clock of the test, against a receiver in memory. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, ConfigProvider, Effect, Layer, Logger } from "effect"
+import { Clock, ConfigProvider, DateTime, Effect, Layer, Logger } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { Delivery } from "../../../examples/outbox/Delivery.ts"
 import { type HeldPosition, PositionLost } from "../../../examples/outbox/Position.ts"
-import { secret } from "../../fixtures/examples/outboxReceiver.ts"
+import { webhookOf } from "../../../examples/outbox/Webhook.ts"
+import { ClientId, PairwiseSubject, ResourceOwner } from "../../../src/domain/Grant.ts"
+import { acceptedOperation, OperationId, OperationType } from "../../../src/domain/Operation.ts"
+import { secret, stateIn } from "../../fixtures/examples/outboxReceiver.ts"
 
-const webhook = { id: "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f.3", body: "{\"revision\":3}" }
+const webhook = { id: "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f.3.5d41402abc4b2a76", body: "{\"revision\":3}" }
 
 const held = { whileHeld: (effect) => effect } as Pick<HeldPosition, "whileHeld"> as HeldPosition
 
@@ -44,6 +47,24 @@ const deliverAgainst = Effect.fnUntraced(function*(
   yield* TestClock.adjust("1 day")
   assert.strictEqual(fiber.pollUnsafe()?._tag, "Success")
   return { attempts, log, waits: attempts.slice(1).map(({ at }, index) => at - attempts[index]!.at) }
+})
+
+describe("A webhook of the outbox example", () => {
+  it.effect("has an id that no earlier state of its operation had, also when a review ends", () =>
+    Effect.gen(function*() {
+      const id = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+      const operation = acceptedOperation(id, OperationType.make("payment"), yield* DateTime.now)
+      const states = yield* Effect.forEach([false, true, false], (under_review) =>
+        webhookOf({
+          operation: { ...operation, under_review },
+          client_id: ClientId.make("agent"),
+          resource_owner: ResourceOwner.make("alice"),
+          subject: PairwiseSubject.make("alice-as-seen")
+        }))
+      assert.strictEqual(states[0]!.body, states[2]!.body, "a receiver cannot tell them by their bodies")
+      assert.strictEqual(new Set(states.map(({ id }) => id)).size, 3)
+      assert.deepStrictEqual(states.map(({ id }) => stateIn(id)), [`${id}.1`, `${id}.1.review`, `${id}.1`])
+    }))
 })
 
 describe("A delivery of the outbox example", () => {
