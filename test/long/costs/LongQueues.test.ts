@@ -3,16 +3,13 @@
  * batches and their order in PostgreSQL and in memory.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit, Layer } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Duration, Effect, Layer } from "effect"
 import * as fc from "fast-check"
 import type { ClientId, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
-import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import type { Backstage } from "../../fixtures/ledger/Backstage.ts"
+import { forAll } from "../../fixtures/forAll.ts"
 import { settleAll } from "../../fixtures/ledger/FilledQueue.ts"
 import {
   accept,
@@ -26,8 +23,6 @@ import {
   queueConformance
 } from "../../fixtures/ledger/Ledger.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass } from "../../fixtures/ledger/Queue.ts"
-
-type Services = Grants | OperationLedger | SubmissionQueue | Backstage
 
 /** Grants of `count` new clients at one new provider. */
 const issueToClients = (count: number) =>
@@ -136,22 +131,14 @@ const assertFair = ({ accepted, inactive, limit }: Run, batches: ReadonlyArray<R
 for (const [search, Ledger] of [["", PostgresLedger], [", from marks", PostgresFromMarks]] as const) {
   layer(Ledger, { excludeTestServices: true })(`for any queues (in PostgreSQL${search}, and in memory)`, (it) => {
     it.effect("claims are the same, fill their batches, and skip no client", () =>
-      Effect.gen(function*() {
-        const context = yield* Effect.context<Services | SqlClient.SqlClient>()
-        const perform = (run: Run) =>
-          Effect.gen(function*() {
-            const memory = yield* Layer.build(Layer.fresh(InMemoryLedger))
-            const clients = Array.from({ length: mostClients }, newClient)
-            const provider = newProvider()
-            const expected = yield* Effect.provideContext(batchesOf(run, clients, provider), memory)
-            assertFair(run, expected)
-            assert.deepStrictEqual(yield* batchesOf(run, clients, provider), expected)
-          }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)
-        const property = fc.asyncProperty(runs, async (run) => {
-          const exit = await Effect.runPromiseExitWith(context)(perform(run))
-          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-        })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(8, 40) }))
-      }))
+      forAll(runs, rounds(8, 40), (run) =>
+        Effect.gen(function*() {
+          const memory = yield* Layer.build(Layer.fresh(InMemoryLedger))
+          const clients = Array.from({ length: mostClients }, newClient)
+          const provider = newProvider()
+          const expected = yield* Effect.provideContext(batchesOf(run, clients, provider), memory)
+          assertFair(run, expected)
+          assert.deepStrictEqual(yield* batchesOf(run, clients, provider), expected)
+        }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)))
   })
 }

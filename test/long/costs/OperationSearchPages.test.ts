@@ -3,13 +3,13 @@
  * them with the rows of the table, on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit, Layer } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Duration, Effect, Layer } from "effect"
 import * as fc from "fast-check"
 import type { ClientId, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { type OperationListQuery, queueNames } from "../../../src/domain/operators/OperatorView.ts"
 import { OperationSearch } from "../../../src/services/operators/OperationSearch.ts"
 import { rounds } from "../../fixtures/Effort.ts"
+import { forAll } from "../../fixtures/forAll.ts"
 import { PostgresLedger } from "../../fixtures/ledger/Ledger.ts"
 import { allSearched, fillSearched, isListed, type Searched, walkList } from "../../fixtures/ledger/SearchedLedger.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
@@ -68,12 +68,7 @@ layer(Search, { excludeTestServices: true })("the pages of a list", (it) => {
       Effect.gen(function*() {
         yield* fillSearched(60)
         const rows = yield* allSearched
-        const run = Effect.runPromiseExitWith(yield* Effect.context<OperationSearch | SqlClient.SqlClient>())
-        const property = fc.asyncProperty(queries(rows), async (query) => {
-          const exit = await run(assertPages(rows, query))
-          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-        })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(12, 400) }))
+        yield* forAll(queries(rows), rounds(12, 400), (query) => assertPages(rows, query))
       })
   )
 })

@@ -14,6 +14,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { acceptStatement } from "../../../../src/services/sql/ledger/SqlAcceptances.ts"
 import { AcceptanceSignal } from "../../../../src/services/WorkSignals.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 import {
   accept,
   conformance,
@@ -24,7 +25,6 @@ import {
   newKey,
   owned,
   PostgresLedger,
-  type Stores,
   stores
 } from "../../../fixtures/ledger/Ledger.ts"
 import { layerRecorded, Statements } from "../../../fixtures/postgres/Statements.ts"
@@ -145,7 +145,6 @@ for (const [name, store, ledger] of stores) {
 
     it.effect("has the results and the operations of its requests one by one, for any requests and any division into batches", () =>
       Effect.gen(function*() {
-        const run = Effect.runPromiseWith(yield* Effect.context<Stores>())
         type Batches = ReadonlyArray<typeof batch extends fc.Arbitrary<infer B> ? B : never>
 
         const acceptEach = (grant: GrantIdentity, requests: ReadonlyArray<FinancialRequest>) =>
@@ -190,12 +189,14 @@ for (const [name, store, ledger] of stores) {
           return { numbered, operations }
         })
 
-        const same = fc.asyncProperty(
+        yield* forAll(
           fc.array(batch, { minLength: 1, maxLength: 4 }),
-          async (batches) =>
-            assert.deepStrictEqual(await run(play(batches, acceptAll)), await run(play(batches, acceptEach)))
+          rounds(40, 100),
+          (batches) =>
+            Effect.gen(function*() {
+              assert.deepStrictEqual(yield* play(batches, acceptAll), yield* play(batches, acceptEach))
+            })
         )
-        yield* Effect.promise(() => fc.assert(same, { numRuns: rounds(40, 100) }))
       }))
   })
 }

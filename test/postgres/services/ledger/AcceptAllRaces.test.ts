@@ -12,6 +12,7 @@ import { Grants } from "../../../../src/services/Grants.ts"
 import { type Accepted, OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { boundStatement } from "../../../../src/services/sql/ledger/SqlAcceptances.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 import { issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { anotherProcess, inTime, openTransaction, terminate, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 
@@ -80,31 +81,26 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
     () =>
       Effect.gen(function*() {
         const processes = yield* Effect.all(range(8).map(() => Layer.build(anotherProcess({ maxConnections: 1 }))))
-        const run = Effect.runPromiseWith(yield* Effect.context<Layer.Success<typeof PostgresLedger>>())
-        const race = fc.asyncProperty(batches, async (drawn) => {
+        yield* forAll(batches, rounds(12, 30), (drawn) => {
           const requests = drawn.map((batch) => batch.map(([key, variant]) => request(key, variant === 3 ? 1 : 0)))
           const warnings: Array<unknown> = []
-          const Warnings = Logger.layer([Logger.make(({ message }) => void warnings.push(message))])
-          await run(
-            Effect.gen(function*() {
-              const { identity } = yield* issue()
-              const answers = yield* Effect.forEach(
-                requests,
-                (batch, n) => Effect.provideContext(acceptAll(identity, batch, n % 3 === 2), processes[n]!),
-                { concurrency: "unbounded" }
-              )
-              const pairs = requests.flatMap((batch, n) =>
-                batch.map((request, at) => [request, answers[n]![at]!] as const)
-              )
-              assert.deepStrictEqual(violationsOf(pairs), [])
-              const keys = new Set(drawn.flat().map(([key]) => key))
-              assert.strictEqual(yield* count([...keys], identity), keys.size)
-              // Requests that were accepted alone, after a failed statement, could not meet in a circle.
-              assert.deepStrictEqual(warnings, [])
-            }).pipe(Effect.provide(Warnings))
-          )
+          return Effect.gen(function*() {
+            const { identity } = yield* issue()
+            const answers = yield* Effect.forEach(
+              requests,
+              (batch, n) => Effect.provideContext(acceptAll(identity, batch, n % 3 === 2), processes[n]!),
+              { concurrency: "unbounded" }
+            )
+            const pairs = requests.flatMap((batch, n) =>
+              batch.map((request, at) => [request, answers[n]![at]!] as const)
+            )
+            assert.deepStrictEqual(violationsOf(pairs), [])
+            const keys = new Set(drawn.flat().map(([key]) => key))
+            assert.strictEqual(yield* count([...keys], identity), keys.size)
+            // Requests that were accepted alone, after a failed statement, could not meet in a circle.
+            assert.deepStrictEqual(warnings, [])
+          }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void warnings.push(message))])))
         })
-        yield* Effect.promise(() => fc.assert(race, { numRuns: rounds(12, 30) }))
       })
   )
 

@@ -6,7 +6,7 @@ import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import type { Decision } from "../../../../src/domain/Approval.ts"
-import type { Operation } from "../../../../src/domain/Operation.ts"
+import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { Approvals } from "../../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
@@ -14,8 +14,9 @@ import { OperationSearch } from "../../../../src/services/operators/OperationSea
 import { rounds } from "../../../fixtures/Effort.ts"
 import { accept, decide, decisionOf, details, request } from "../../../fixtures/ledger/ApprovedPayments.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
+import { answerAlike } from "../../../fixtures/ledger/BothLedgers.ts"
 import { reasonOf } from "../../../fixtures/ledger/ForgedDecisions.ts"
-import { InMemoryLedger, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { PostgresLedger, type Stores } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, issueAtNewProvider, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { anotherProcess } from "../../../fixtures/postgres/Pools.ts"
@@ -99,109 +100,85 @@ const checkHolds = (step: Doubted, { answer, shown }: Answered, held: Set<number
   }
 }
 
+/** A run in one ledger. */
+interface Run extends Effect.Success<ReturnType<typeof issueAtNewProvider>> {
+  readonly operations: Array<OperationId>
+  readonly uncertain: Map<number, boolean>
+  readonly held: Set<number>
+}
+
+const begin = Effect.map(issueAtNewProvider({ authorization_details: details }), (issued): Run => ({
+  ...issued,
+  operations: [],
+  uncertain: new Map(),
+  held: new Set()
+}))
+
+type AnyStep = typeof step extends fc.Arbitrary<infer S> ? S : never
+
+const perform = Effect.fnUntraced(function*(step: AnyStep, { grant: { provider }, identity, operations }: Run) {
+  const ledger = yield* OperationLedger
+  const queue = yield* Queue
+  const backstage = yield* Backstage
+  if ("accept" in step) return void operations.push((yield* accept(identity, step.accept)).id)
+  if ("all" in step) {
+    const all: Readonly<Record<string, Effect.Effect<unknown, unknown, Stores>>> = {
+      release: queue.releaseAll,
+      hold: queue.holdAll,
+      fail_over: backstage.failOver,
+      hours: backstage.pass(Duration.hours(13)),
+      expire: queue.expireApprovals(100),
+      examine: Effect.andThen(queue.takeHeld(provider, 100, readTerms), backstage.pass(readTerms.rescue_after)),
+      claim: Effect.void
+    }
+    const claimed = step.all === "claim" ? yield* claimIds(provider) : []
+    for (const id of claimed) {
+      assert.include([undefined, "approved"], (yield* Approvals.use(({ find }) => find(id)))?.state)
+    }
+    yield* all[step.all]!
+    return claimed.map((id) => operations.indexOf(id)).toSorted()
+  }
+  const id = operations[step.of % Math.max(operations.length, 1)]
+  if (id === undefined) return null
+  if ("decision" in step) {
+    const forged = step.right ? {} : { request_digest: "0".repeat(64) }
+    return reasonOf(yield* Effect.exit(decide(id, { decision: step.decision as Decision["decision"], ...forged })))
+  }
+  const { revision, state } = yield* ledger.show(id)
+  const actions: Readonly<Record<string, Effect.Effect<unknown, unknown>>> = {
+    hold: queue.hold(id),
+    release: queue.release(id),
+    cancel: ledger.cancel(id, null),
+    review: ledger.review(id, true),
+    end_review: ledger.review(id, false),
+    advance: ledger.transition(id, revision, { state: "submitting" }, null),
+    settle: ledger.transition(id, revision, { state: "succeeded" }, { saw: state }),
+    report: state === "accepted" ? queue.report(id, null) : Effect.void
+  }
+  return reasonOf(yield* Effect.exit(actions[step.action]!))
+})
+
+/** The operations after a step. */
+const show = Effect.fnUntraced(function*(id: OperationId) {
+  const [stored] = yield* Backstage.use(({ inspect }) => inspect([id]))
+  const { is_held, revision, state, under_review } = stored!
+  const approval = yield* Approvals.use(({ find }) => find(id))
+  if (approval?.state === "pending" && state === "accepted") assert.isTrue(under_review)
+  return { is_held, revision, state, under_review, approval: approval?.state, decider: approval?.decided_as }
+})
+
 layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", (it) => {
   it.effect(
     "answer as in memory, through any events of the operations, and none is sent without its approval",
     () =>
-      Effect.gen(function*() {
-        const both = [
-          yield* Effect.context<Layer.Success<typeof PostgresLedger>>(),
-          yield* Layer.build(Layer.fresh(InMemoryLedger))
-        ]
-        const run = Effect.runPromiseWith(yield* Effect.context<never>())
-        const property = fc.asyncProperty(fc.array(step, { maxLength: 30 }), (steps) =>
-          run(Effect.gen(function*() {
-            const grants = yield* Effect.forEach(
-              both,
-              (context) =>
-                Effect.provideContext(issueAtNewProvider({ authorization_details: details }), context as never)
-            )
-            const created: Array<ReadonlyArray<Operation>> = []
-            const uncertain = new Map<number, boolean>()
-            const held = new Set<number>()
-            for (const step of steps) {
-              const answers: Array<unknown> = []
-              const accepted: Array<Operation> = []
-              for (const [n, context] of both.entries()) {
-                const { grant, identity } = grants[n]!
-                const operations = created.map((pair) => pair[n]!)
-                const answer: unknown = yield* Effect.provideContext(
-                  Effect.gen(function*() {
-                    const ledger = yield* OperationLedger
-                    const queue = yield* Queue
-                    const backstage = yield* Backstage
-                    if ("accept" in step) return void accepted.push(yield* accept(identity, step.accept))
-                    if ("all" in step) {
-                      const claimed = step.all === "claim" ? yield* claimIds(grant.provider) : []
-                      for (const id of claimed) {
-                        const approval = yield* Approvals.use(({ find }) => find(id))
-                        assert.include([undefined, "approved"], approval?.state)
-                      }
-                      if (step.all === "release") yield* queue.releaseAll
-                      if (step.all === "hold") yield* queue.holdAll
-                      if (step.all === "fail_over") yield* backstage.failOver
-                      if (step.all === "hours") yield* backstage.pass(Duration.hours(13))
-                      if (step.all === "expire") yield* queue.expireApprovals(100)
-                      if (step.all === "examine") {
-                        yield* queue.takeHeld(grant.provider, 100, readTerms)
-                        yield* backstage.pass(readTerms.rescue_after)
-                      }
-                      return claimed.map((id) => operations.findIndex((operation) => operation.id === id)).toSorted()
-                    }
-                    const operation = operations[step.of % Math.max(operations.length, 1)]
-                    if (operation === undefined) return null
-                    const { id } = operation
-                    if ("decision" in step) {
-                      const decision = step.decision as Decision["decision"]
-                      const forged = step.right ? {} : { request_digest: "0".repeat(64) }
-                      return reasonOf(yield* Effect.exit(decide(id, { decision, ...forged })))
-                    }
-                    const { revision, state } = yield* ledger.show(id)
-                    const actions = {
-                      hold: queue.hold(id),
-                      release: queue.release(id),
-                      cancel: ledger.cancel(id, null),
-                      review: ledger.review(id, true),
-                      end_review: ledger.review(id, false),
-                      advance: ledger.transition(id, revision, { state: "submitting" }, null),
-                      settle: ledger.transition(id, revision, { state: "succeeded" }, { saw: state }),
-                      report: state === "accepted" ? queue.report(id, null) : Effect.void
-                    }
-                    return reasonOf(
-                      yield* Effect.exit(actions[step.action as keyof typeof actions] as Effect.Effect<unknown>)
-                    )
-                  }),
-                  context as never
-                )
-                const ids = [...operations, ...accepted.slice(-1)].map(({ id }) => id)
-                const shown = yield* Effect.provideContext(
-                  Effect.forEach(ids, (id) =>
-                    Effect.gen(function*() {
-                      const [stored] = yield* Backstage.use(({ inspect }) => inspect([id]))
-                      const { is_held, revision, state, under_review } = stored!
-                      const approval = yield* Approvals.use(({ find }) => find(id))
-                      if (approval?.state === "pending" && state === "accepted") assert.isTrue(under_review)
-                      return {
-                        is_held,
-                        revision,
-                        state,
-                        under_review,
-                        approval: approval?.state,
-                        decider: approval?.decided_as
-                      }
-                    })),
-                  context as never
-                )
-                answers.push({ step, answer, shown })
-              }
-              assert.deepStrictEqual(answers[0], answers[1])
-              if (accepted.length > 0) created.push(accepted)
-              checkDoubts(step as Doubted, answers[0] as Answered, uncertain)
-              checkHolds(step as Doubted, answers[0] as Answered, held)
-            }
-          }) as Effect.Effect<void>))
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(40, 600) }))
-      }),
+      answerAlike(step, { maxLength: 30, numRuns: rounds(40, 600) }, begin, (step, run) =>
+        Effect.gen(function*() {
+          const answer = yield* perform(step, run)
+          const shown = yield* Effect.forEach(run.operations, show)
+          checkDoubts(step as Doubted, { answer, shown }, run.uncertain)
+          checkHolds(step as Doubted, { answer, shown }, run.held)
+          return { step, answer, shown }
+        })),
     240_000
   )
 

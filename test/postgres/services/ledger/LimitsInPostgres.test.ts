@@ -2,17 +2,18 @@
  * Limits hold in PostgreSQL for many callers at once, at any time and across restarts. The tests compare with the ledger in memory.
  */
 import { assert, layer } from "@effect/vitest"
-import { BigDecimal, Cause, Context, DateTime, Deferred, Effect, Exit, Fiber, Layer } from "effect"
+import { BigDecimal, Cause, DateTime, Deferred, Effect, Exit, Fiber, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { type AuthorizationDetails, decodeAuthorizationDetails } from "../../../../src/domain/AuthorizationDetails.ts"
-import type { Operation } from "../../../../src/domain/Operation.ts"
+import type { Operation, OperationState } from "../../../../src/domain/Operation.ts"
 import { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
 import { windowOf } from "../../../../src/services/rules/limits.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import { drive, InMemoryLedger, issue, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { answerAlike } from "../../../fixtures/ledger/BothLedgers.ts"
+import { drive, issue, pathTo, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { answerOf, type Asked, details, eur, narrow, request } from "../../../fixtures/ledger/LimitedPayments.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 
@@ -26,7 +27,7 @@ const asked: fc.Arbitrary<readonly [string, Asked]> = fc.tuple(
   })
 ).map(([key, asked]) => [key, asked.currency === "JPY" ? { ...asked, amount: "40" } : asked])
 
-const step = fc.oneof(
+const anyStep = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({ batch: fc.array(asked, { minLength: 1, maxLength: 6 }), narrowed: fc.boolean() })
@@ -42,108 +43,78 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ hours: fc.constantFrom(5, 24, 48, 168) }) }
 )
 
+/** A run in one ledger. */
+const begin = Effect.gen(function*() {
+  const { identity } = yield* issue({ authorization_details: details })
+  /** Null: it runs in PostgreSQL. */
+  const memory = Option.getOrNull(yield* Effect.serviceOption(MemoryLedger))
+  return { identity, memory, operations: new Array<Operation>() }
+})
+type Run = Effect.Success<typeof begin>
+
 /** Makes all operations older. */
-const age = (hours: number) =>
-  Effect.gen(function*() {
-    const sql = yield* SqlClient.SqlClient
-    yield* sql.withTransaction(Effect.gen(function*() {
+const age = Effect.fnUntraced(function*(memory: Run["memory"], hours: number) {
+  const sql = yield* SqlClient.SqlClient
+  if (memory === null) {
+    return yield* sql.withTransaction(Effect.gen(function*() {
       yield* sql`ALTER TABLE operations DISABLE TRIGGER USER`.unprepared
       yield* sql`UPDATE operations SET created_at = created_at - make_interval(hours => ${hours})`
       yield* sql`ALTER TABLE operations ENABLE TRIGGER USER`.unprepared
     }))
-  })
+  }
+  for (const [id, record] of memory.operations) {
+    const { reservation } = record
+    if (reservation === null) continue
+    const at = DateTime.subtract(reservation.at, { hours })
+    memory.operations.set(id, { ...record, reservation: { ...reservation, at } })
+  }
+})
 
-const ageMemory = (hours: number) =>
-  MemoryLedger.use(({ operations }) =>
-    Effect.sync(() => {
-      for (const [id, record] of operations.entries()) {
-        const { reservation } = record
-        if (reservation === null) continue
-        operations.set(id, {
-          ...record,
-          reservation: { ...reservation, at: DateTime.subtract(reservation.at, { hours }) }
-        })
-      }
-    })
-  )
+const perform = Effect.fnUntraced(
+  function*(step: typeof anyStep extends fc.Arbitrary<infer S> ? S : never, { identity, memory, operations }: Run) {
+    if ("hours" in step) return yield* age(memory, step.hours)
+    if ("contradicts" in step) {
+      const operation = operations[step.contradicts % Math.max(operations.length, 1)]
+      if (operation === undefined) return null
+      const proof = { state: step.proves as "failed", reference: null, evidence: { said: "so" } }
+      return (yield* Effect.flatMap(Queue, ({ contradict }) => contradict(operation.id, proof)))?.state ?? null
+    }
+    if ("ends" in step) {
+      const operation = operations[step.ends % Math.max(operations.length, 1)]
+      if (operation === undefined) return null
+      return Exit.isSuccess(yield* Effect.exit(drive(operation, pathTo[step.as as OperationState])))
+    }
+    const narrowed = step.narrowed ? { ...identity, authorization_details: narrow } : identity
+    const requests = step.batch.map(([key, asked]) => request(key, asked))
+    const results = yield* OperationLedger.use((ledger) => ledger.acceptAll(narrowed, requests))
+    for (const result of results) {
+      if (Exit.isSuccess(result) && result.value.created) operations.push(result.value.operation)
+    }
+    return results.map(answerOf)
+  }
+)
 
 layer(PostgresLedger, { excludeTestServices: true })("limits in PostgreSQL", (it) => {
   it.effect(
     "answer as in memory, for any requests, outcomes, times and batches, and no budget is exceeded",
     () =>
-      Effect.gen(function*() {
-        const memory = yield* Layer.build(Layer.fresh(InMemoryLedger))
-        const both = [
-          [yield* Effect.context<Layer.Success<typeof PostgresLedger>>(), age],
-          [memory, ageMemory]
-        ] as const
-        const run = Effect.runPromiseWith(yield* Effect.context<never>())
-        const property = fc.asyncProperty(fc.array(step, { maxLength: 12 }), (steps) =>
-          run(Effect.gen(function*() {
-            const grants = []
-            for (const [context] of both) {
-              grants.push(
-                (yield* Effect.provideContext(issue({ authorization_details: details }), context as never)).identity
-              )
-            }
-            const created: Array<ReadonlyArray<Operation>> = []
-            for (const step of steps) {
-              const answers: Array<unknown> = []
-              const operations: Array<ReadonlyArray<Operation>> = []
-              for (const [n, [context, pass]] of both.entries()) {
-                const grant = grants[n]!
-                const answer: unknown = yield* Effect.provideContext(
-                  Effect.gen(function*() {
-                    const ledger = yield* OperationLedger
-                    if ("hours" in step) return yield* pass(step.hours) as Effect.Effect<void>
-                    if ("contradicts" in step) {
-                      const operation = created[step.contradicts % Math.max(created.length, 1)]?.[n]
-                      if (operation === undefined) return null
-                      const queue = yield* Queue
-                      const proof = { state: step.proves as "failed", reference: null, evidence: { said: "so" } }
-                      return (yield* queue.contradict(operation.id, proof))?.state ?? null
-                    }
-                    if ("ends" in step) {
-                      const operation = created[step.ends % Math.max(created.length, 1)]?.[n]
-                      if (operation === undefined) return null
-                      return yield* Effect.exit(drive(operation, pathTo[step.as as "failed"])).pipe(
-                        Effect.map(Exit.isSuccess)
-                      )
-                    }
-                    const narrowed = step.narrowed ? { ...grant, authorization_details: narrow } : grant
-                    const results = yield* ledger.acceptAll(
-                      narrowed,
-                      step.batch.map(([key, asked]) => request(key, asked))
-                    )
-                    operations.push(
-                      results.flatMap((result) =>
-                        Exit.isSuccess(result) && result.value.created ? [result.value.operation] : []
-                      )
-                    )
-                    return results.map(answerOf)
-                  }),
-                  context as never
-                )
-                const store = Context.get(context as Context.Context<OperationStore>, OperationStore)
-                const limits = yield* store.limits({ ...grant, authorization_details: narrow })
-                for (const { limit, remaining } of limits) {
-                  assert.isFalse(BigDecimal.isNegative(BigDecimal.fromStringUnsafe(remaining)), limit.amount)
-                }
-                answers.push([answer, limits])
-              }
-              assert.deepStrictEqual(answers[0], answers[1])
-              for (const [m, operation] of (operations[0] ?? []).entries()) {
-                created.push([operation, operations[1]![m]!])
-              }
-            }
-            const sql = Context.get(both[0][0], SqlClient.SqlClient)
-            const [sum] = yield* sql<{ readonly fits: boolean }>`
+      answerAlike(anyStep, { maxLength: 12, numRuns: rounds(25, 500) }, begin, (step, run) =>
+        Effect.gen(function*() {
+          const sql = yield* SqlClient.SqlClient
+          const { identity, memory } = run
+          const answer: unknown = yield* perform(step, run)
+          const limits = yield* OperationStore.use((store) =>
+            store.limits({ ...identity, authorization_details: narrow })
+          )
+          for (const { limit, remaining } of limits) {
+            assert.isFalse(BigDecimal.isNegative(BigDecimal.fromStringUnsafe(remaining)), limit.amount)
+          }
+          const [sum] = memory !== null ? [] : yield* sql<{ readonly fits: boolean }>`
             SELECT coalesce(sum(limit_amount), 0) <= 250 AS fits FROM operations
-            WHERE limit_currency = 'EUR' AND state NOT IN ('failed', 'cancelled') AND grant_id = ${grants[0]!.grant_id}`
-            assert.isTrue(sum!.fits)
-          }) as Effect.Effect<void>))
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(25, 500) }))
-      }),
+            WHERE limit_currency = 'EUR' AND state NOT IN ('failed', 'cancelled') AND grant_id = ${identity.grant_id}`
+          assert.notStrictEqual(sum?.fits, false)
+          return [answer, limits]
+        })),
     240_000
   )
 

@@ -9,6 +9,7 @@ import { type GrantIdentity, ProviderName } from "../../../../src/domain/Grant.t
 import { IdempotencyKey, InvalidFinancialRequest } from "../../../../src/domain/Idempotency.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 import {
   accept,
   type Declared,
@@ -184,14 +185,15 @@ const answersTo = Effect.fnUntraced(function*<R>(
 layer(PostgresLedger, { excludeTestServices: true })("both ledgers", (it) => {
   it.effect("give the same answers to the same requests, by any processes and in any order", () =>
     Effect.gen(function*() {
-      const inPostgres = Effect.runPromiseWith(yield* Effect.context<Layer.Success<typeof PostgresLedger>>())
-      const inMemory = Effect.runPromiseWith(yield* Layer.build(InMemoryLedger))
-      const check = async (run: ReadonlyArray<Request>) =>
-        assert.deepStrictEqual(
-          await inPostgres(answersTo(run, OperationLedger.layer)),
-          await inMemory(answersTo(run, OperationLedger.layerMemory))
-        )
-      const runs = fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), check)
-      yield* Effect.promise(() => fc.assert(runs, { numRuns: rounds(20, 60) }))
+      const memory = yield* Layer.build(InMemoryLedger)
+      yield* forAll(
+        fc.array(request, { minLength: 1, maxLength: 12 }),
+        rounds(20, 60),
+        (run) =>
+          Effect.gen(function*() {
+            const expected = yield* Effect.provideContext(answersTo(run, OperationLedger.layerMemory), memory)
+            assert.deepStrictEqual(yield* answersTo(run, OperationLedger.layer), expected)
+          })
+      )
     }))
 })

@@ -3,11 +3,12 @@
  * counts. The tests compare them on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Layer } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { settleAll } from "../../../fixtures/ledger/FilledQueue.ts"
 import { accept, operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
@@ -54,16 +55,7 @@ const countRows = SqlClient.SqlClient.use((sql) =>
 
 layer(Figures, { excludeTestServices: true })("figures about the ledger", (it) => {
   it.effect("equal a plain count after any sequence of calls, with folds at any time", () =>
-    Effect.gen(function*() {
-      const run = Effect.runPromiseExitWith(
-        yield* Effect.context<Services | SqlClient.SqlClient | LedgerFigures>()
-      )
-      const property = fc.asyncProperty(commands, fc.array(fc.boolean(), { minLength: 5 }), async (list, folds) => {
-        const exit = await run(perform(list, folds))
-        if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-      })
-      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(5, 40) }))
-    }))
+    forAll(fc.tuple(commands, fc.array(fc.boolean(), { minLength: 5 })), rounds(5, 40), (drawn) => perform(...drawn)))
 
   it.effect(
     "equal a plain count in every snapshot, while several processes work and several sessions fold",

@@ -3,13 +3,14 @@
  * them.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import * as fs from "node:fs"
 import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 import { fillQueue } from "../../../fixtures/ledger/FilledQueue.ts"
 import { operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { assertExact, fold } from "../../../fixtures/ledger/PlainFigures.ts"
@@ -118,13 +119,9 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
     () =>
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
-        const run = Effect.runPromiseExitWith(yield* Effect.context<SqlClient.SqlClient | LedgerFigures>())
-        const property = fc.asyncProperty(fc.array(move, { maxLength: 60 }), async (moves) => {
-          const exit = await run(Effect.flip(sql.withTransaction(compareFlow(moves))))
-          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-          assert.strictEqual(exit.value, "done")
-        })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(12, 50) }))
+        yield* forAll(fc.array(move, { maxLength: 60 }), rounds(12, 50), (moves) =>
+          Effect.map(Effect.flip(sql.withTransaction(compareFlow(moves))), (end) =>
+            assert.strictEqual(end, "done")))
       })
   )
 

@@ -13,6 +13,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import type { AesGcmOptions, SealedPayload } from "../../../../src/services/PayloadCipher.ts"
 import { makeOpenPayload } from "../../../../src/services/rules/openPayload.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 import { Backstage, having as havingKeys, type Keys } from "../../../fixtures/ledger/Backstage.ts"
 import { accept, conformance, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { claimIds, claimTerms, inspect, isAbout, issueAtNewProvider, pass } from "../../../fixtures/ledger/Queue.ts"
@@ -198,7 +199,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a worker", (it) => {
 })
 
 describe("A payload that was accepted", () => {
-  it("passes the check for any JSON", async () => {
+  it.effect("passes the check for any JSON", () => {
     const id = OperationId.make("019aa4f0-5c00-7b1e-8d2f-000000000001")
     const created_at = DateTime.makeUnsafe("2026-01-31T12:00:00Z") as DateTime.Utc
     const any = fc.oneof(
@@ -218,8 +219,6 @@ describe("A payload that was accepted", () => {
         Effect.catchTag("InvalidFinancialRequest", () => Effect.void),
         Effect.provide(Platform)
       )
-    await fc.assert(fc.asyncProperty(any, (payload) => Effect.runPromise(check(payload as Schema.Json))), {
-      numRuns: rounds(150, 500)
-    })
+    return forAll(any, rounds(150, 500), (payload) => check(payload as Schema.Json))
   })
 })

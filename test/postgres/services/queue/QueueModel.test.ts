@@ -4,13 +4,13 @@
  * answers. Random sequences contain them.
  */
 import { assert, layer, type Vitest } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import type { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import * as fc from "fast-check"
 import { canTransition, isTerminal, type OperationState } from "../../../../src/domain/Operation.ts"
 import type { MemoryLedger } from "../../../../src/services/memory/MemoryLedger.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 import { Backstage, type Stored } from "../../../fixtures/ledger/Backstage.ts"
 import { feedReader } from "../../../fixtures/ledger/Changes.ts"
 import { settleAll } from "../../../fixtures/ledger/FilledQueue.ts"
@@ -153,16 +153,7 @@ const compare = (told: typeof stories) => (it: Vitest.MethodsNonLive<Services | 
 
   it.effect(
     "give the same answers, store the same rows and return the same changes for any sequence of calls",
-    () =>
-      Effect.gen(function*() {
-        const context = yield* Effect.context<Services | SqlClient.SqlClient>()
-        const run = Effect.runPromiseExitWith(context)
-        const property = fc.asyncProperty(commands, async (list) => {
-          const exit = await run(perform(list.map((command) => [command]), 2))
-          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-        })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(5, 40) }))
-      })
+    () => forAll(commands, rounds(5, 40), (list) => perform(list.map((command) => [command]), 2))
   )
 }
 

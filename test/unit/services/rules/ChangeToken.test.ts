@@ -19,6 +19,7 @@ import {
 } from "../../../../src/services/rules/changeToken.ts"
 import { TokenCipher } from "../../../../src/services/TokenCipher.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
+import { forAll } from "../../../fixtures/forAll.ts"
 
 const id = fc.oneof(
   fc.uuid().map((id) => id as OperationId),
@@ -55,13 +56,7 @@ const isRefused = Effect.fnUntraced(function*(token: string, reader = ledgerRead
 
 layer(Layer.provide(TokenCipher.layerMemory, NodeCrypto.layer))("A change token", (it) => {
   const property = <A>(arbitrary: fc.Arbitrary<A>, check: (value: A) => Effect.Effect<void, unknown, TokenCipher>) =>
-    Effect.flatMap(Effect.context<TokenCipher>(), (context) =>
-      Effect.promise(() =>
-        fc.assert(
-          fc.asyncProperty(arbitrary, (value) => Effect.runPromiseWith(context)(check(value))),
-          { numRuns: rounds(200, 2000) }
-        )
-      ))
+    forAll(arbitrary, rounds(200, 2000), check)
 
   it.effect("says what was written into it, to each reader, who keeps it until the place is another", () =>
     property(fc.tuple(content, fc.constantFrom(...readers)), ([content, reader]) =>
