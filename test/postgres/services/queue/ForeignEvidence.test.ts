@@ -17,17 +17,9 @@ import {
 } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { decideAfterRead } from "../../../../src/submission/reads/decideAfterRead.ts"
 import type { TimedRead } from "../../../../src/submission/reads/fences.ts"
-import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import {
-  heldOperation,
-  inspect,
-  issueAtNewProvider,
-  pass,
-  queued,
-  recording,
-  reference
-} from "../../../fixtures/ledger/Queue.ts"
-import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
+import { accept, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import * as l from "../../../fixtures/ledger/LedgerStories.ts"
+import { inspect, pass, recording, reference } from "../../../fixtures/ledger/Queue.ts"
 import { submissionScene } from "./SubmissionScene.ts"
 
 const soon = Duration.minutes(10)
@@ -170,54 +162,36 @@ describe("The decision about an answer", () => {
   })
 })
 
-conformance("the ledger", (it) => {
-  it.effect("records nothing of a held operation under another reference than the stored one", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const ledger = yield* OperationLedger
-      const { id } = yield* heldOperation
-      yield* queue.report(id, reference("r1"))
-      const foreign = queue.recordHeld(id, 1, outcome("succeeded"), recording({ reference: reference("r2") }))
-      assert.deepInclude(fieldsOf(yield* Effect.flip(foreign)), { _tag: "StaleOperation", id })
-      assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1 })
-      const settled = yield* queue.recordHeld(id, 1, outcome("succeeded"), recording({ reference: reference("r1") }))
-      assert.strictEqual(settled.state, "succeeded")
-    }))
+const recordsHeld = (name: string) =>
+  l.call((queue, id) => queue.recordHeld(id, 1, outcome("succeeded"), recording({ reference: reference(name) })))
+/** A status read, and whether the operation is under review after it. */
+const reads = (revision: number, review: boolean | undefined, isReviewed: boolean) => [
+  l.call((queue, id) =>
+    queue.postpone(id, revision, { due_in: soon, reference: null, ...review === undefined ? {} : { review } })
+  ),
+  l.is({ under_review: isReviewed })
+]
 
-  it.effect("puts an operation under review that a worker reports under another reference than the stored one", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const ledger = yield* OperationLedger
-      const { id } = yield* queued(yield* issueAtNewProvider(), "indeterminate")
-      for (
-        const [name, isReviewed] of [[null, false], ["r1", false], ["r1", false], [null, false], ["r2", true]] as const
-      ) {
-        yield* queue.report(id, name === null ? null : reference(name))
-        assert.strictEqual((yield* ledger.show(id)).under_review, isReviewed)
-      }
-      assert.strictEqual((yield* inspect(id)).reference, "r1")
-    }))
-
-  it.effect("begins a review with a status read on request, unless an operator ended one in this state", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const ledger = yield* OperationLedger
-      const { id } = yield* queued(yield* issueAtNewProvider(), "submitted")
-      const reviewed = Effect.fnUntraced(function*(revision: number, review?: boolean) {
-        const next = { due_in: soon, reference: null }
-        yield* queue.postpone(id, revision, review === undefined ? next : { ...next, review })
-        return (yield* ledger.show(id)).under_review
-      })
-      assert.isFalse(yield* reviewed(3))
-      assert.isFalse(yield* reviewed(3, false))
-      assert.isTrue(yield* reviewed(3, true))
-      assert.isTrue(yield* reviewed(3, false), "a later read does not end the review")
-      // The millisecond must differ from that of the last change of the state.
-      yield* pass("1 second")
-      yield* ledger.review(id, false)
-      assert.isFalse(yield* reviewed(3, true))
-      yield* pass("1 second")
-      yield* queue.record(id, 3, outcome("indeterminate"), recording())
-      assert.isTrue(yield* reviewed(4, true), "the next state is reviewed again")
-    }))
+l.tell("the ledger", {
+  "records nothing of a held operation under another reference than the stored one": [
+    [l.inState("accepted"), l.failOver, l.report(0, reference("r1")), l.refused(recordsHeld("r2"), "StaleOperation")],
+    [l.is({ state: "accepted", revision: 1 }), recordsHeld("r1"), l.is({ state: "succeeded" })]
+  ],
+  "puts an operation under review that a worker reports under another reference than the stored one": [
+    l.inState("indeterminate"),
+    ([[null, false], ["r1", false], ["r1", false], [null, false], ["r2", true]] as const).map(([name, isReviewed]) => [
+      l.report(0, name === null ? null : reference(name)),
+      l.is({ under_review: isReviewed })
+    ]),
+    l.stores({ reference: "r1" })
+  ],
+  "begins a review with a status read on request, unless an operator ended one in this state": [
+    [l.inState("submitted"), reads(3, undefined, false), reads(3, false, false), reads(3, true, true)],
+    // A later read does not end the review.
+    reads(3, false, true),
+    // The millisecond must differ from that of the last change of the state.
+    [l.pass("1 second"), l.review(false), reads(3, true, false)],
+    // The next state is reviewed again.
+    [l.pass("1 second"), l.records("indeterminate"), reads(4, true, true)]
+  ]
 })

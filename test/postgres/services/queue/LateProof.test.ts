@@ -4,19 +4,15 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Layer } from "effect"
+import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
+import type { Proof } from "../../../../src/services/rules/contradictions.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
-import { conformance, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import {
-  claimedOperation,
-  issueAtNewProvider,
-  pass,
-  queued,
-  recording,
-  reference
-} from "../../../fixtures/ledger/Queue.ts"
+import { outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import * as l from "../../../fixtures/ledger/LedgerStories.ts"
+import { claimedOperation, issueAtNewProvider, pass, queued, reference } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
@@ -36,76 +32,55 @@ const askedIn = (millis: number) =>
 const proof = { state: "succeeded", reference: reference("PAID-1"), evidence: { paid: true } } as const
 const kept = { proves: "succeeded", reference: "PAID-1", evidence: { paid: true } }
 
-conformance("a failure that a person records", (it) => {
-  it.effect("is refused while the worker may wait for the answer, and the refusal says when it can be recorded", () =>
+const ends = (to: "failed" | "indeterminate", ahead = 0): l.Step => ({ ids: [id] }) =>
+  OperationLedger.use((ledger) =>
     Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { claim, id } = yield* claimedOperation({}, { send_within: Duration.seconds(10) })
-      yield* pass(Duration.seconds(80))
-      const before = yield* ledger.show(id)
-      const move = (to: "failed" | "indeterminate") =>
-        Effect.flatMap(askedIn(0), (evidence) => ledger.transition(id, claim.revision, outcome(to), evidence))
-      for (const to of ["failed", "indeterminate"] as const) {
-        const { message } = yield* Effect.flip(move(to))
-        assert.include(message, `cannot become ${to} yet: a worker may be sending it, or wait for the answer`)
-        assert.match(message, /: not before \S+Z, and it is \S+Z now$/u)
-      }
-      assert.deepStrictEqual(yield* ledger.show(id), before)
-      yield* pass(Duration.seconds(20))
-      assert.strictEqual((yield* move("failed")).state, "failed")
-    }))
+      const { revision } = yield* ledger.show(id!)
+      return yield* ledger.transition(id!, revision, outcome(to), yield* askedIn(ahead))
+    })
+  )
 
-  it.effect("is refused if the person asked in the future of the ledger's clock, and the refusal tells the present time", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { id, revision } = yield* queued(yield* issueAtNewProvider(), "submitted")
-      const fail = (ahead: number) =>
-        Effect.flatMap(askedIn(ahead), (evidence) => ledger.transition(id, revision, outcome("failed"), evidence))
-      const error = yield* Effect.flip(fail(30_000))
-      assert.match(error.message, /is in the future: it is \S+Z now/u)
-      yield* pass(Duration.minutes(5))
-      assert.strictEqual((yield* fail(0)).state, "failed")
-    }))
+l.tell("a failure that a person records", {
+  "is refused while the worker may wait for the answer, and the refusal says when it can be recorded": [
+    [l.inState("accepted"), l.claims([0], { send_within: Duration.seconds(10) }), l.pass("80 seconds")],
+    (["failed", "indeterminate"] as const).map((to) => {
+      const why = `cannot become ${to} yet: a worker may be sending it, or wait for the answer`
+      return l.changesNothing(
+        l.refused(ends(to), new RegExp(`${why}.*: not before \\S+Z, and it is \\S+Z now$`, "su"))
+      )
+    }),
+    [l.pass("20 seconds"), ends("failed"), l.is({ state: "failed" })]
+  ],
+  "is refused if the person asked in the future of the ledger's clock, and the refusal tells the present time": [
+    [l.inState("submitted"), l.refused(ends("failed", 30_000), /is in the future: it is \S+Z now/u)],
+    [l.pass("5 minutes"), ends("failed"), l.is({ state: "failed" })]
+  ]
 })
 
-conformance("a proof that comes after a final state", (it) => {
-  it.effect("is recorded once, and changes nothing of the operation", () =>
-    Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const { reversal } = yield* Backstage
-      const issued = yield* issueAtNewProvider()
-      for (const state of ["failed", "cancelled"] as const) {
-        const { id } = yield* queued(issued, state)
-        const before = [yield* ledger.show(id), yield* ledger.history(id)]
-        assert.deepInclude(yield* queue.contradict(id, proof), { state, reference: null })
-        assert.deepInclude(yield* queue.contradict(id, { ...proof, reference: null }), { state })
-        assert.deepStrictEqual((yield* reversal(id)).evidence, kept)
-        assert.deepStrictEqual([yield* ledger.show(id), yield* ledger.history(id)], before)
-      }
-    }))
+const contradicts = (state: OperationState | null, n: number, given: Proof = proof) =>
+  l.call((queue, id) =>
+    Effect.map(
+      queue.contradict(id, given),
+      (found) => state === null ? assert.isNull(found) : assert.deepInclude(found, { state, reference: null })
+    ), n)
+const keeps = (evidence: unknown, n: number): l.Step => ({ ids }) =>
+  Backstage.use(({ reversal }) =>
+    Effect.map(reversal(ids[n]!), (stored) => assert.deepStrictEqual(stored.evidence, evidence))
+  )
+const postpones = (isChanged: boolean) =>
+  l.answers(isChanged, (queue, id) => queue.postpone(id, 3, { due_in: Duration.minutes(1), reference: null }))
 
-  it.effect("is none if it agrees with the state, or if that is not final", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { reversal } = yield* Backstage
-      const issued = yield* issueAtNewProvider()
-      for (const state of ["accepted", "submitting", "submitted", "indeterminate", "succeeded"] as const) {
-        const { id } = yield* queued(issued, state)
-        assert.isNull(yield* queue.contradict(id, proof), state)
-        assert.isNull((yield* reversal(id)).evidence)
-      }
-    }))
-
-  it.effect("is known from a status read that changed nothing", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { id, revision } = yield* queued(yield* issueAtNewProvider(), "submitted")
-      const postpone = queue.postpone(id, revision, { due_in: Duration.minutes(1), reference: null })
-      assert.isTrue(yield* postpone)
-      yield* queue.record(id, revision, outcome("failed"), recording())
-      assert.isFalse(yield* postpone)
-    }))
+l.tell("a proof that comes after a final state", {
+  "is recorded once, and changes nothing of the operation": (["failed", "cancelled"] as const).map((state, n) => [
+    l.inState(state),
+    l.changesNothing(contradicts(state, n), contradicts(state, n, { ...proof, reference: null }), keeps(kept, n))
+  ]),
+  "is none if it agrees with the state, or if that is not final": (
+    ["accepted", "submitting", "submitted", "indeterminate", "succeeded"] as const
+  ).map((state, n) => [l.inState(state), contradicts(null, n), keeps(null, n)]),
+  "is known from a status read that changed nothing": [
+    [l.inState("submitted"), postpones(true), l.records("failed"), postpones(false)]
+  ]
 })
 
 const Operators = Layer.merge(OperationSearch.layer, LedgerFigures.layer).pipe(Layer.provideMerge(PostgresLedger))

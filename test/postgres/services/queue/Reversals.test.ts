@@ -5,197 +5,135 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { OperationId } from "../../../../src/domain/Operation.ts"
-import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
-import { accept, conformance, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import { accept, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
+import * as l from "../../../fixtures/ledger/LedgerStories.ts"
 import {
-  heldOperation,
   inspect,
   isAbout,
   issueAtNewProvider,
-  pass,
   queued,
   readTerms,
   recording,
   reference,
-  standingLosses,
-  takeIds,
-  waitOut
+  standingLosses
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
+import { take } from "../../../fixtures/Stories.ts"
 
 const day = Duration.days(1)
 const sixtyDays = Duration.days(60)
 const terms = { lease: readTerms.lease, idle: day }
 const evidence = { by: "status_read", answer: { status: "returned" } }
-const read = { due_in: day, ends_after: Duration.zero }
-
-const take = (provider: Parameters<Queue["takeReversible"]>[0], limit = 100) =>
-  Effect.flatMap(
-    Queue,
-    (queue) =>
-      Effect.map(queue.takeReversible(provider, limit, terms), (reads) => reads.map(({ operation }) => operation.id))
-  )
-
-const reversal = (id: OperationId) => Backstage.use((backstage) => backstage.reversal(id))
+const untilFinal = { due_in: day, ends_after: Duration.zero }
+const reversibleFor = (within: Duration.Duration) =>
+  recording({ reference: reference("theirs"), reversible: { within, read_in: day } })
 
 /** An operation that succeeded and may be reversed for this time, with its first read after a day. */
-const reversible = Effect.fnUntraced(function*(within: Duration.Duration = sixtyDays) {
-  const queue = yield* Queue
-  const issued = yield* issueAtNewProvider()
-  const submitted = yield* queued(issued, "submitted")
-  const recorded = recording({ reference: reference("theirs"), reversible: { within, read_in: day } })
-  yield* queue.record(submitted.id, submitted.revision, outcome("succeeded"), recorded)
-  return { ...issued, id: submitted.id, provider: issued.grant.provider }
+const succeed = Effect.fnUntraced(function*(issued: Pick<l.Scene, "grant" | "identity">, within = sixtyDays) {
+  const { id, revision } = yield* queued(issued, "submitted")
+  yield* Effect.flatMap(Queue, ({ record }) => record(id, revision, outcome("succeeded"), reversibleFor(within)))
+  return { ...issued, id, provider: issued.grant.provider }
 })
+const reversible = Effect.suspend(() => Effect.flatMap(issueAtNewProvider(), (issued) => succeed(issued)))
 
-conformance("a success that may be reversed", (it) => {
-  it.effect("is read every day, until it is final", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { id, provider } = yield* reversible(Duration.hours(36))
-      assert.isEmpty(yield* take(provider))
-      yield* pass(day)
-      const [due] = yield* queue.takeReversible(provider, 100, terms)
-      assert.deepInclude(due, { state: "succeeded", reference: reference("theirs"), provider })
-      assert.strictEqual(due?.operation.id, id)
-      assert.isEmpty(yield* take(provider), "it is being read")
-      yield* queue.postponeReversible(id, read)
-      isAbout((yield* reversal(id)).due_in, Duration.hours(12))
-      yield* pass(Duration.hours(12))
-      assert.deepStrictEqual(yield* take(provider), [id])
-      yield* queue.postponeReversible(id, { due_in: Duration.hours(1), ends_after: null })
-      isAbout((yield* reversal(id)).due_in, Duration.hours(1))
-      yield* pass(Duration.hours(1))
-      assert.deepStrictEqual(yield* take(provider), [id], "the provider was not asked, so this read follows")
-      yield* queue.postponeReversible(id, { due_in: day, ends_after: Duration.days(2) })
-      yield* pass(day)
-      assert.deepStrictEqual(yield* take(provider), [id], "its answer was not clear, so this is the last read")
-      yield* queue.postponeReversible(id, read)
-      assert.deepStrictEqual(yield* reversal(id), { due_in: null, until_in: null, evidence: null })
-      yield* pass(sixtyDays)
-      assert.isEmpty(yield* take(provider))
+const succeeds = (within?: Duration.Duration) => l.creates((scene) => succeed(scene, within))
+const reads = (ids: ReadonlyArray<number>): l.Step => (scene) =>
+  Effect.flatMap(Queue, ({ takeReversible }) =>
+    Effect.map(takeReversible(scene.grant.provider, 100, terms), (due) => {
+      assert.deepStrictEqual(due.map(({ operation }) => scene.ids.indexOf(operation.id)), ids)
+      for (const one of due) assert.deepInclude(one, { state: "succeeded", reference: reference("theirs") })
     }))
+const next = (then: Parameters<Queue["postponeReversible"]>[1]) =>
+  l.call((queue, id) => queue.postponeReversible(id, then))
+const hints = (answer: string, about?: "reference") =>
+  l.answers(answer, (queue, id, { grant }) =>
+    queue.hint(
+      grant.provider,
+      about === undefined ? { operation_id: id } : { reference: reference("theirs") },
+      Duration.minutes(2)
+    ))
+const reverses = (answer: boolean, told: object = evidence) =>
+  l.answers(answer, (queue, id) => queue.recordReversal(id, told as typeof evidence))
+const has =
+  (look: (stored: Effect.Success<ReturnType<Backstage["Service"]["reversal"]>>) => void, n = 0): l.Step => ({ ids }) =>
+    Backstage.use((backstage) => Effect.map(backstage.reversal(ids[n]!), look))
+const isDue = (time: Duration.Duration, n = 0) => has(({ due_in }) => isAbout(due_in, time), n)
+const isReadUntil = (time: Duration.Duration, n = 0) => has(({ until_in }) => isAbout(until_in, time), n)
+const isNeverRead = (evidence: unknown = null, n = 0) =>
+  has((stored) => assert.deepStrictEqual(stored, { due_in: null, until_in: null, evidence }), n)
+const keepsRow = (...steps: l.Story): l.Step => (scene) =>
+  Effect.gen(function*() {
+    const stored = Effect.map(inspect(scene.ids[0]!), (inside) => ({ ...inside, send_before_in: null }))
+    const before = yield* stored
+    yield* take(steps, scene)
+    assert.deepStrictEqual(yield* stored, before)
+  })
+const dies = (step: l.Step): l.Step => (scene) =>
+  Effect.map(Effect.exit(step(scene)), (exit) => assert.isTrue(Exit.hasDies(exit)))
 
-  it.effect("is reversed once, and that changes nothing of the operation", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const ledger = yield* OperationLedger
-      const { id, provider } = yield* reversible()
-      const stored = Effect.map(inspect(id), (inside) => ({ ...inside, send_before_in: null }))
-      const look = Effect.all([ledger.show(id), ledger.history(id), stored])
-      const before = yield* look
-      yield* pass(day)
-      yield* take(provider)
-      assert.isTrue(yield* queue.recordReversal(id, evidence))
-      assert.isFalse(yield* queue.recordReversal(id, { ...evidence, answer: "another" }))
-      assert.deepStrictEqual(yield* reversal(id), { due_in: null, until_in: null, evidence })
-      assert.deepStrictEqual(yield* look, before)
-      yield* pass(sixtyDays)
-      assert.isEmpty(yield* take(provider))
-      assert.strictEqual(yield* queue.hint(provider, { operation_id: id }, Duration.minutes(2)), "ignored")
-    }))
-
-  it.effect("is no operation in another state", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const issued = yield* issueAtNewProvider()
-      for (const state of ["accepted", "submitting", "submitted", "indeterminate", "failed", "cancelled"] as const) {
-        const { id } = yield* queued(issued, state)
-        assert.isTrue(Exit.hasDies(yield* Effect.exit(queue.recordReversal(id, evidence))), state)
-        assert.isNull((yield* reversal(id)).evidence)
-      }
-    }))
-
-  it.effect("is read sooner after a hint, at most once in an interval", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const { id, provider } = yield* reversible()
-      const interval = Duration.minutes(2)
-      const hint = queue.hint(provider, { operation_id: id }, interval)
-      assert.strictEqual(yield* queue.hint(provider, { reference: reference("theirs") }, interval), "due")
-      assert.strictEqual(yield* hint, "ignored", "the read is due already")
-      assert.deepStrictEqual(yield* take(provider), [id])
-      assert.strictEqual(yield* hint, "noted", "the answer may be older than the hint")
-      yield* queue.postponeReversible(id, read)
-      isAbout((yield* reversal(id)).due_in, interval)
-    }))
-
-  for (const { lose, name, restore } of standingLosses) {
-    it.effect(`is not read when ${name}, and again when that has changed`, () =>
-      Effect.gen(function*() {
-        const { grant, id, provider } = yield* reversible(Duration.days(100_000))
-        yield* pass(day)
-        yield* lose(grant)
-        assert.isEmpty(yield* take(provider))
-        yield* restore(grant)
-        yield* pass(day)
-        assert.deepStrictEqual(yield* take(provider), [id])
-      }))
-  }
-
-  it.effect("that nothing allows to read when it becomes final is never read again", () =>
-    Effect.gen(function*() {
-      const { grant, id, provider } = yield* reversible(Duration.hours(12))
-      const [{ lose, restore }] = standingLosses as [typeof standingLosses[number]]
-      yield* pass(Duration.hours(12))
-      yield* lose(grant)
-      assert.isEmpty(yield* take(provider))
-      assert.isNull((yield* reversal(id)).until_in)
-      yield* restore(grant)
-      yield* pass(day)
-      assert.isEmpty(yield* take(provider))
-    }))
-
-  it.effect("may have been held, or claimed and recorded with others", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const recorded = recording({ reversible: { within: sixtyDays, read_in: day } })
-      const held = yield* heldOperation
-      yield* waitOut(held.provider)
-      yield* queue.recordHeld(held.id, 1, outcome("succeeded"), recorded)
-      const issued = yield* issueAtNewProvider()
-      const [first, second, final] = [
-        yield* queued(issued, "submitted"),
-        yield* queued(issued, "submitted"),
-        yield* queued(issued, "submitted")
-      ]
-      yield* queue.recordAll([
-        { id: first.id, revision: 3, outcome: outcome("succeeded"), recording: recorded },
-        { id: second.id, revision: 3, outcome: outcome("failed"), recording: recorded },
-        { id: final.id, revision: 3, outcome: outcome("succeeded"), recording: recording() }
+l.tell("a success that may be reversed", {
+  "is read every day, until it is final": [
+    // It is being read.
+    [succeeds(Duration.hours(36)), reads([]), l.pass(day), reads([0]), reads([])],
+    [next(untilFinal), isDue(Duration.hours(12)), l.pass("12 hours"), reads([0])],
+    // The provider was not asked, so another read follows.
+    [next({ due_in: Duration.hours(1), ends_after: null }), isDue(Duration.hours(1)), l.pass("1 hour"), reads([0])],
+    // Its answer was not clear, so the read after this one is the last.
+    [next({ due_in: day, ends_after: Duration.days(2) }), l.pass(day), reads([0])],
+    [next(untilFinal), isNeverRead(), l.pass(sixtyDays), reads([])]
+  ],
+  "is reversed once, and that changes nothing of the operation": [
+    [succeeds(), l.pass(day), reads([0])],
+    l.changesNothing(keepsRow(reverses(true), reverses(false, { ...evidence, answer: "another" }))),
+    [isNeverRead(evidence), l.pass(sixtyDays), reads([]), hints("ignored")]
+  ],
+  "is no operation in another state": (
+    ["accepted", "submitting", "submitted", "indeterminate", "failed", "cancelled"] as const
+  ).map((state, n) => [
+    l.inState(state),
+    dies(l.call((queue, id) => queue.recordReversal(id, evidence), n)),
+    has((stored) => assert.isNull(stored.evidence, state), n)
+  ]),
+  "is read sooner after a hint, at most once in an interval": [
+    [succeeds(), hints("due", "reference"), hints("ignored"), reads([0])],
+    // The answer of the read may be older than the hint.
+    [hints("noted"), next(untilFinal), isDue(Duration.minutes(2))]
+  ],
+  ...Object.fromEntries(standingLosses.map(({ lose, name, restore }) => [
+    `is not read when ${name}, and again when that has changed`,
+    [
+      [succeeds(Duration.days(100_000)), l.pass(day), ({ grant }) => lose(grant), reads([])],
+      [({ grant }) => restore(grant), l.pass(day), reads([0])]
+    ] as l.Story
+  ])),
+  "that nothing allows to read when it becomes final is never read again": [
+    [succeeds(Duration.hours(12)), l.pass("12 hours"), ({ grant }) => standingLosses[0]!.lose(grant), reads([])],
+    [isNeverRead(), ({ grant }) => standingLosses[0]!.restore(grant), l.pass(day), reads([])]
+  ],
+  "may have been held": [
+    [l.inState("accepted"), l.failOver, l.takeHeld([0]), l.pass(readTerms.rescue_after)],
+    l.call((queue, id) => queue.recordHeld(id, 1, outcome("succeeded"), reversibleFor(sixtyDays))),
+    [isDue(day), isReadUntil(sixtyDays)]
+  ],
+  "may have been recorded with others, of which no other is read": [
+    [l.inState("submitted"), l.inState("submitted"), l.inState("submitted")],
+    l.call((queue, _, { ids: [first, second, final] }) =>
+      queue.recordAll([
+        { id: first!, revision: 3, outcome: outcome("succeeded"), recording: reversibleFor(sixtyDays) },
+        { id: second!, revision: 3, outcome: outcome("failed"), recording: reversibleFor(sixtyDays) },
+        { id: final!, revision: 3, outcome: outcome("succeeded"), recording: recording() }
       ])
-      for (const [id, isRead] of [[held.id, true], [first.id, true], [second.id, false], [final.id, false]] as const) {
-        const { due_in, until_in } = yield* reversal(id)
-        if (!isRead) assert.deepStrictEqual([due_in, until_in], [null, null])
-        else {
-          isAbout(due_in, day)
-          isAbout(until_in, sixtyDays)
-        }
-      }
-    }))
-
-  it.effect("is read at once if a hint came during the read that proved the success", () =>
-    Effect.gen(function*() {
-      const queue = yield* Queue
-      const issued = yield* issueAtNewProvider()
-      const { provider } = issued.grant
-      const { id, revision } = yield* queued(issued, "submitted")
-      yield* pass(Duration.minutes(10))
-      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
-      assert.strictEqual(yield* queue.hint(provider, { operation_id: id }, Duration.minutes(2)), "noted")
-      yield* queue.record(
-        id,
-        revision,
-        outcome("succeeded"),
-        recording({ reversible: { within: sixtyDays, read_in: day } })
-      )
-      isAbout((yield* reversal(id)).due_in, Duration.zero)
-    }))
+    ),
+    [isDue(day), isReadUntil(sixtyDays), isNeverRead(null, 1), isNeverRead(null, 2)]
+  ],
+  "is read at once if a hint came during the read that proved the success": [
+    [l.inState("submitted"), l.pass("10 minutes"), l.takeReads([0]), hints("noted")],
+    [l.records("succeeded", reversibleFor(sixtyDays)), isDue(Duration.zero)]
+  ]
 })
 
 const Operators = Layer.merge(OperationSearch.layer, LedgerFigures.layer).pipe(Layer.provideMerge(PostgresLedger))
@@ -206,7 +144,7 @@ layer(Operators, { excludeTestServices: true })("the record of reversals", (it) 
       const sql = yield* SqlClient.SqlClient
       const queue = yield* Queue
       const search = yield* OperationSearch
-      const [first, second] = [yield* reversible(), yield* reversible()]
+      const [first, second] = [yield* reversible, yield* reversible]
       assert.isNull((yield* search.detail(first.id)).reversal)
       for (const { id } of [first, second]) yield* queue.recordReversal(id, evidence)
       const { history, operation, reversal } = yield* search.detail(first.id)
@@ -241,7 +179,7 @@ layer(Operators, { excludeTestServices: true })("the record of reversals", (it) 
     Effect.gen(function*() {
       const queue = yield* Queue
       const search = yield* OperationSearch
-      const { grant, id } = yield* reversible()
+      const { grant, id } = yield* reversible
       const { completed_at } = (yield* search.detail(id)).operation
       const look = Effect.gen(function*() {
         const [{ next, schedule }, { operations }] = yield* Effect.all([
@@ -267,7 +205,7 @@ layer(Operators, { excludeTestServices: true })("the record of reversals", (it) 
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const queue = yield* Queue
-      const { id, identity, provider } = yield* reversible()
+      const { id, identity, provider } = yield* reversible
       yield* accept(identity)
       const insert = (of: string, values: string) =>
         `INSERT INTO operation_reversals (operation_id, client_id, provider, evidence)
