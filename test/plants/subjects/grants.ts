@@ -145,5 +145,5 @@ export const grants: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/grants/GrantsRevocation", "is revoked since the first one")),
   plant("a repeated revocation of a grant keeps the first time, in memory", memory)
     .edit("if (grant !== undefined && grant.revoked_at === null) memory", "if (grant !== undefined) memory")
-    .foundBy(postgres("services/grants/GrantsRevocation", "is final: a repetition keeps the first time"))
+    .foundBy(postgres("services/grants/Standing", "is final, and has one time"))
 ]

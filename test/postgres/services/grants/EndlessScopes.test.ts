@@ -5,7 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Array as Arr, Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
-import { operationsRead, Scope, scopeLimits } from "../../../../src/domain/Grant.ts"
+import { Scope, scopeLimits } from "../../../../src/domain/Grant.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { identify, newRegistration, register } from "../../../fixtures/ledger/ExternalGrants.ts"
 import { accept, conformance, fieldsOf, issue, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
@@ -65,14 +65,6 @@ conformance("the scopes of a grant", (it) => {
       assert.lengthOf(scopes, 90)
       // A token without new scopes is accepted as before.
       assert.deepStrictEqual((yield* register({ ...registration, scopes: scopes.slice(0, 1) })).scopes, scopes)
-    }))
-
-  it.effect("of an event stay within the limits when a token shows more, because it adds nothing", () =>
-    Effect.gen(function*() {
-      const registration = newRegistration({ scopes: [operationsRead] })
-      const grant = yield* register(registration)
-      const token = { ...registration, scopes: scopesOf(200), learned_from: "token" } as const
-      assert.deepStrictEqual(yield* register(token), grant)
     }))
 
   it.effect("beyond the limits cannot be issued by the gateway: the call is a mistake of the caller", () =>

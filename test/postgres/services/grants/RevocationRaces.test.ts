@@ -72,34 +72,28 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration and a concu
     const elsewhere = Layer.build(anotherProcess({ startupParameters: { default_transaction_isolation: isolation } }))
 
     for (const [way, revoke] of Object.entries(revocations)) {
-      it.effect(`are ordered: the registration waits for an earlier revocation of ${way}, and is revoked (${isolation})`, () =>
-        Effect.gen(function*() {
-          const sql = yield* SqlClient.SqlClient
-          const registration = newRegistration()
-          const another = yield* elsewhere
-          const registering = yield* sql.withTransaction(Effect.gen(function*() {
-            yield* revoke(registration)
-            const fiber = yield* Effect.forkDetach(Effect.provideContext(register(registration), another))
-            yield* untilWaiting(1)
-            return fiber
+      for (const first of ["revocation", "registration"] as const) {
+        it.effect(`are ordered: the other one waits for an earlier ${first}, and the grant is revoked: of ${way} (${isolation})`, () =>
+          Effect.gen(function*() {
+            const sql = yield* SqlClient.SqlClient
+            const registration = newRegistration()
+            const another = yield* elsewhere
+            const steps: ReadonlyArray<Effect.Effect<number | Grant, unknown, Grants>> = [
+              revoke(registration),
+              register(registration)
+            ]
+            const [earlier, later] = first === "revocation" ? steps : steps.toReversed()
+            const waiting = yield* sql.withTransaction(Effect.gen(function*() {
+              yield* earlier!
+              const fiber = yield* Effect.forkDetach(Effect.provideContext(later!, another))
+              yield* untilWaiting(1)
+              return fiber
+            }))
+            const answer = yield* Fiber.join(waiting)
+            if (typeof answer === "number") assert.strictEqual(answer, 1)
+            assert.isTrue(isRevoked(typeof answer === "number" ? yield* register(registration) : answer))
           }))
-          assert.isTrue(isRevoked(yield* Fiber.join(registering)))
-        }))
-
-      it.effect(`are ordered: the revocation of ${way} waits for an earlier registration, and revokes it (${isolation})`, () =>
-        Effect.gen(function*() {
-          const sql = yield* SqlClient.SqlClient
-          const registration = newRegistration()
-          const another = yield* elsewhere
-          const revoking = yield* sql.withTransaction(Effect.gen(function*() {
-            yield* register(registration)
-            const fiber = yield* Effect.forkDetach(Effect.provideContext(revoke(registration), another))
-            yield* untilWaiting(1)
-            return fiber
-          }))
-          assert.strictEqual(yield* Fiber.join(revoking), 1)
-          assert.isTrue(isRevoked(yield* register(registration)))
-        }))
+      }
     }
   }
 
