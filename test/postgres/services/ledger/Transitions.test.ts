@@ -4,7 +4,12 @@
  */
 import { assert } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
-import { Operation, type OperationState } from "../../../../src/domain/Operation.ts"
+import {
+  type IllegalTransition,
+  Operation,
+  type OperationState,
+  type Outcome
+} from "../../../../src/domain/Operation.ts"
 import { ProviderReference } from "../../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../../src/services/OperationStore.ts"
@@ -27,7 +32,24 @@ import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
+const sentStates = ["submitting", "submitted", "indeterminate"] as const
 const pairs = specifiedStates.flatMap((from) => specifiedStates.map((to) => ({ from, to })))
+
+const newIn = (state: OperationState) => Effect.flatMap(issue(), ({ identity }) => operationIn(identity, state))
+
+/** The ledger refuses the transition for this reason, and changes nothing. Returns the message. */
+const refused = Effect.fnUntraced(
+  function*(before: Operation, to: Outcome, evidence: Schema.Json, reason: IllegalTransition["reason"]) {
+    const ledger = yield* OperationLedger
+    const look = Effect.all([ledger.show(before.id), ledger.history(before.id)])
+    const stored = yield* look
+    const error = yield* Effect.flip(ledger.transition(before.id, before.revision, to, evidence))
+    const { id, state: from } = before
+    assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", id, from, to: to.state, reason })
+    assert.deepStrictEqual(yield* look, stored)
+    return error.message
+  }
+)
 
 conformance("the transition of an operation", (it) => {
   for (const { from, to } of pairs.filter(({ from, to }) => permittedTransitions.includes(`${from} -> ${to}`))) {
@@ -52,8 +74,7 @@ conformance("the transition of an operation", (it) => {
         })
         assert.isTrue(DateTime.isGreaterThanOrEqualTo(after.updated_at, before.updated_at))
         assert.deepStrictEqual(yield* ledger.show(before.id), after)
-        const store = yield* OperationStore
-        assert.deepStrictEqual(yield* store.find(identity, before.id), after)
+        assert.deepStrictEqual(yield* OperationStore.use((store) => store.find(identity, before.id)), after)
         assert.deepStrictEqual(yield* ledger.history(before.id), [
           ...history,
           { revision: after.revision, from, to, at: after.updated_at, evidence: { proof: 1 } }
@@ -64,21 +85,8 @@ conformance("the transition of an operation", (it) => {
   for (const { from, to } of pairs.filter(({ from, to }) => !permittedTransitions.includes(`${from} -> ${to}`))) {
     it.effect(`${from} -> ${to} is refused, and changes nothing`, () =>
       Effect.gen(function*() {
-        const ledger = yield* OperationLedger
-        const { identity } = yield* issue()
-        const before = yield* operationIn(identity, from)
-        const history = yield* ledger.history(before.id)
-        const error = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), { proof: 1 }))
-        assert.deepStrictEqual(fieldsOf(error), {
-          _tag: "IllegalTransition",
-          id: before.id,
-          from,
-          to,
-          reason: "not_permitted"
-        })
-        assert.include(error.message, `${from} to ${to}`)
-        assert.deepStrictEqual(yield* ledger.show(before.id), before)
-        assert.deepStrictEqual(yield* ledger.history(before.id), history)
+        const message = yield* refused(yield* newIn(from), outcome(to), { proof: 1 }, "not_permitted")
+        assert.include(message, `${from} to ${to}`)
       }))
   }
 
@@ -93,53 +101,47 @@ conformance("the transition of an operation", (it) => {
   ) {
     it.effect(`${what} is refused as a failure, and changes nothing`, () =>
       Effect.gen(function*() {
-        const ledger = yield* OperationLedger
-        const { identity } = yield* issue()
-        const before = yield* operationIn(identity, "submitting")
-        const error = yield* Effect.flip(
-          ledger.transition(before.id, before.revision, { state: "failed", failure }, null)
+        const message = yield* refused(
+          yield* newIn("submitting"),
+          { state: "failed", failure },
+          null,
+          "invalid_failure"
         )
-        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "invalid_failure" })
-        assert.include(error.message, "cannot fail with this code or message")
-        assert.deepStrictEqual(yield* ledger.show(before.id), before)
+        assert.include(message, "cannot fail with this code or message")
       }))
   }
 
   for (const to of ["submitted", "succeeded", "failed"] as const) {
     it.effect(`indeterminate -> ${to} is refused without evidence, and changes nothing`, () =>
       Effect.gen(function*() {
-        const ledger = yield* OperationLedger
-        const { identity } = yield* issue()
-        const before = yield* operationIn(identity, "indeterminate")
-        const error = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), null))
-        assert.deepStrictEqual(fieldsOf(error), {
-          _tag: "IllegalTransition",
-          id: before.id,
-          from: "indeterminate",
-          to,
-          reason: "evidence_required"
-        })
-        assert.include(error.message, "only with recorded evidence")
-        for (const nothing of [false, 0, "", "settled", [], [1], {}]) {
-          const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), nothing))
-          assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
+        const before = yield* newIn("indeterminate")
+        const own = { by: "operator", ...evidenceOf(before) }
+        const members = ["question", "asked", "asked_at", "reference", "answer"]
+        const nothing = [
+          null,
+          false,
+          0,
+          "",
+          "settled",
+          [],
+          [1],
+          {},
+          ...members.map((member) => ({ ...own, [member]: null }))
+        ]
+        for (const evidence of nothing) {
+          const message = yield* refused(before, outcome(to), evidence, "evidence_required")
+          assert.include(message, "only with recorded evidence")
         }
-        for (const member of ["question", "asked", "asked_at", "reference", "answer"] as const) {
-          const wrong = { by: "operator", ...evidenceOf(before), [member]: null }
-          const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), wrong))
-          assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
-        }
-        assert.deepStrictEqual(yield* ledger.show(before.id), before)
         const proofs = [
-          { by: "operator", ...evidenceOf(before) },
+          own,
           { by: "status_read", answer: "\ud800 \\u0000 \0" },
           { read: false },
           { n: "\0" },
           { status: "settled", at: [] }
         ]
-        for (const proof of proofs) {
-          const operation = yield* operationIn(identity, "indeterminate")
-          const moved = yield* ledger.transition(operation.id, operation.revision, outcome(to), proof)
+        for (const [n, proof] of proofs.entries()) {
+          const { id, revision } = n === 0 ? before : yield* newIn("indeterminate")
+          const moved = yield* OperationLedger.use((ledger) => ledger.transition(id, revision, outcome(to), proof))
           assert.strictEqual(moved.state, to)
         }
       }))
@@ -148,21 +150,22 @@ conformance("the transition of an operation", (it) => {
   it.effect("to an outcome by an operator needs the provider's answer once it may have been sent, and by no worker", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      const { identity } = yield* issue()
-      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+      for (const state of sentStates) {
         for (const to of [outcome("succeeded"), outcome("failed")]) {
-          const before = yield* operationIn(identity, state)
-          const move = (evidence: Schema.Json) => ledger.transition(before.id, before.revision, to, evidence)
+          const before = yield* newIn(state)
           const told = { by: "operator", operator: "ada", reason: "seems lost" }
           for (const evidence of [told, { ...told, ...evidenceOf(before), answer: " " }]) {
-            const error = yield* Effect.flip(move(evidence))
-            assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_required" })
+            yield* refused(before, to, evidence, "evidence_required")
           }
-          assert.deepStrictEqual(yield* ledger.show(before.id), before)
-          assert.strictEqual((yield* move({ ...told, ...evidenceOf(before) })).state, to.state)
-          const answered = yield* operationIn(identity, state)
-          const moved = yield* ledger.transition(answered.id, answered.revision, to, { by: "status_read" })
-          assert.strictEqual(moved.state, to.state)
+          const answered = yield* newIn(state)
+          for (
+            const [{ id, revision }, evidence] of [
+              [before, { ...told, ...evidenceOf(before) }],
+              [answered, { by: "status_read" }]
+            ] as const
+          ) {
+            assert.strictEqual((yield* ledger.transition(id, revision, to, evidence)).state, to.state)
+          }
         }
       }
     }))
@@ -172,7 +175,7 @@ conformance("the transition of an operation", (it) => {
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
       const elsewhere = (yield* issueAtNewProvider()).identity
-      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
+      for (const state of sentStates) {
         const [paid, ...rest] = yield* Effect.all([1, 2, 3].map(() => operationIn(identity, state)))
         const proof = { by: "operator", ...evidenceOf(paid!) }
         const end = ({ id, revision }: Operation, to: "succeeded" | "failed", members = {}) =>
@@ -213,29 +216,23 @@ conformance("the transition of an operation", (it) => {
 
   it.effect("is refused if an operator says to have asked before the creation, or in the future, from any state", () =>
     Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const { identity } = yield* issue()
-      for (const state of ["submitting", "submitted", "indeterminate"] as const) {
-        const before = yield* operationIn(identity, state)
-        const asked = (asked_at: DateTime.Utc) =>
-          ledger.transition(before.id, before.revision, outcome("failed"), {
-            by: "operator",
-            ...evidenceOf({ created_at: asked_at })
-          })
+      for (const state of sentStates) {
+        const before = yield* newIn(state)
+        const asked = (created_at: DateTime.Utc) => ({ by: "operator", ...evidenceOf({ created_at }) })
         const minuteBefore = DateTime.subtract(before.created_at, { minutes: 1 })
-        const inAnHour = DateTime.add(yield* DateTime.now, { hours: 1 })
         for (
           const [instant, detail] of [
             [DateTime.subtract(minuteBefore, { milliseconds: 1 }), "is before the creation"],
-            [inAnHour, "is in the future"]
+            [DateTime.add(yield* DateTime.now, { hours: 1 }), "is in the future"]
           ] as const
         ) {
-          const error = yield* Effect.flip(asked(instant))
-          assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
-          assert.include(error.message, `asked_at ${DateTime.formatIso(instant)} ${detail}`)
+          const message = yield* refused(before, outcome("failed"), asked(instant), "evidence_refused")
+          assert.include(message, `asked_at ${DateTime.formatIso(instant)} ${detail}`)
         }
-        assert.deepStrictEqual(yield* ledger.show(before.id), before)
-        assert.strictEqual((yield* asked(minuteBefore)).state, "failed")
+        const { state: ended } = yield* OperationLedger.use((ledger) =>
+          ledger.transition(before.id, before.revision, outcome("failed"), asked(minuteBefore))
+        )
+        assert.strictEqual(ended, "failed")
       }
     }))
 

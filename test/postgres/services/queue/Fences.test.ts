@@ -24,6 +24,34 @@ const uncertain = Effect.gen(function*() {
   return { ...claimed, take, due: { operation: claim.operation, revision } }
 })
 
+type Take = Effect.Success<typeof uncertain>["take"]
+
+/** A fence that begins with a read. */
+const fence = Effect.fnUntraced(function*(take: Take) {
+  const queue = yield* Queue
+  const read = yield* take
+  const begun = (yield* queue.mayFence(read))!
+  const { operation: { id }, revision } = read
+  /** A status read that knows of the fence, after its answer. */
+  const postpone = queue.postpone(id, revision, { ...recording(), fence_started_at: begun })
+  return { id, revision, read, begun, postpone }
+})
+type Fence = Pick<Effect.Success<ReturnType<typeof fence>>, "id" | "revision">
+
+/** A person who asked the provider at an instant ends an operation. */
+const end = ({ id, revision }: Fence, state: "succeeded" | "failed", created_at: DateTime.Utc) =>
+  OperationLedger.use((ledger) =>
+    ledger.transition(id, revision, outcome(state), { by: "operator", ...evidenceOf({ created_at }) })
+  )
+
+const assertUnderWay = Effect.fnUntraced(function*(fence: Fence, asked: DateTime.Utc) {
+  for (const state of ["succeeded", "failed"] as const) {
+    const error = yield* Effect.flip(end(fence, state, asked))
+    assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
+    assert.match(error.message, /may be under way until .* Try again after that/)
+  }
+})
+
 queueConformance("a fence", (it) => {
   it.effect("may be sent once send_before has passed by more than clocks may differ, and keeps its beginning", () =>
     Effect.gen(function*() {
@@ -59,9 +87,7 @@ queueConformance("a fence", (it) => {
     Effect.gen(function*() {
       const queue = yield* Queue
       const { take } = yield* uncertain
-      const read = yield* take
-      const { fence_started_at, operation: { id }, revision } = read
-      const begun = yield* queue.mayFence(read)
+      const { begun, id, read: { fence_started_at }, revision } = yield* fence(take)
       const found = { ...recording(), reference: reference("of-the-fence"), fence_started_at }
       const refused = yield* Effect.flip(queue.record(id, revision, outcome("submitted"), found))
       assert.strictEqual(refused._tag, "StaleOperation")
@@ -81,53 +107,32 @@ queueConformance("a fence", (it) => {
       const ledger = yield* OperationLedger
       const queue = yield* Queue
       const { take } = yield* uncertain
-      const fence = Effect.gen(function*() {
-        const read = yield* take
-        const fence_started_at = (yield* queue.mayFence(read))!
-        yield* queue.postpone(read.operation.id, read.revision, { ...recording(), fence_started_at })
-        return read
-      })
-      const { operation: { id }, revision } = yield* fence
-      const end = (state: "succeeded" | "failed", created_at: DateTime.Utc) =>
-        ledger.transition(id, revision, outcome(state), { by: "operator", ...evidenceOf({ created_at }) })
-      for (const state of ["succeeded", "failed"] as const) {
-        const soon = yield* Effect.flip(end(state, yield* queue.readClock))
-        assert.match(soon.message, /may be under way until .* Try again after that/)
-      }
+      const first = yield* fence(take)
+      yield* first.postpone
+      yield* assertUnderWay(first, yield* queue.readClock)
       yield* pass("2 minutes")
       const asked = yield* queue.readClock
-      yield* fence
+      yield* (yield* fence(take)).postpone
       yield* pass("1 minute")
-      const early = yield* Effect.flip(end("failed", DateTime.subtract(asked, { hours: 1, minutes: 1 })))
+      const early = yield* Effect.flip(end(first, "failed", DateTime.subtract(asked, { hours: 1, minutes: 1 })))
       assert.include(early.message, "Cancel the order that waits under this key")
+      const { id, revision } = first
       const other = ledger.transition(id, revision, outcome("failed"), { by: "batch job", answer: "never received" })
       assert.deepInclude(fieldsOf(yield* Effect.flip(other)), { _tag: "IllegalTransition", reason: "fenced" })
       yield* pass("1 minute")
-      assert.strictEqual((yield* end("failed", yield* queue.readClock)).state, "failed")
+      assert.strictEqual((yield* end(first, "failed", yield* queue.readClock)).state, "failed")
     }))
 
   it.effect("lets a person end its operation only after the lease of a reader that stopped, by an answer from after that", () =>
     Effect.gen(function*() {
-      const ledger = yield* OperationLedger
       const queue = yield* Queue
-      const { take } = yield* uncertain
-      const read = yield* take
-      const { operation: { id }, revision } = read
-      const begun = (yield* queue.mayFence(read))!
-      const end = (state: "succeeded" | "failed", created_at: DateTime.Utc) =>
-        ledger.transition(id, revision, outcome(state), { by: "operator", ...evidenceOf({ created_at }) })
-      for (const state of ["succeeded", "failed"] as const) {
-        const error = yield* Effect.flip(end(state, begun))
-        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "evidence_refused" })
-        assert.match(error.message, /may be under way until .* Try again after that/)
-      }
+      const stopped = yield* fence((yield* uncertain).take)
+      yield* assertUnderWay(stopped, stopped.begun)
       yield* pass("45 seconds")
-      assert.include(
-        (yield* Effect.flip(end("failed", DateTime.subtract(begun, { seconds: 45 })))).message,
-        "could be sent"
-      )
+      const early = yield* Effect.flip(end(stopped, "failed", DateTime.subtract(stopped.begun, { seconds: 45 })))
+      assert.include(early.message, "could be sent")
       yield* pass("1 minute")
-      assert.strictEqual((yield* end("failed", yield* queue.readClock)).state, "failed")
+      assert.strictEqual((yield* end(stopped, "failed", yield* queue.readClock)).state, "failed")
     }))
 
   it.effect("fails only by a fence of that beginning until its provider names the order", () =>
@@ -153,10 +158,7 @@ queueConformance("a fence", (it) => {
       for (const acknowledged of [false, true]) {
         const settled: Array<boolean> = []
         for (const which of proofs(DateTime.makeUnsafe(0)).keys()) {
-          const { take } = yield* uncertain
-          const read = yield* take
-          const { operation: { id }, revision } = read
-          const fence_started_at = (yield* queue.mayFence(read))!
+          const { begun: fence_started_at, id, revision } = yield* fence((yield* uncertain).take)
           const known = { ...recording(), fence_started_at, reference: reference("named") }
           const isRead = which === proofs(fence_started_at).length - 1
           if (!isRead) {
@@ -205,19 +207,12 @@ layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
 
   it.effect("keeps a person from ending a fenced operation whose fence is sent meanwhile", () =>
     Effect.gen(function*() {
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const { id, take } = yield* uncertain
-      const read = yield* take
-      const begun = (yield* queue.mayFence(read))!
-      yield* queue.postpone(id, read.revision, { ...recording(), fence_started_at: begun })
+      const fenced = yield* fence((yield* uncertain).take)
+      yield* fenced.postpone
       yield* pass("1 minute")
       const run = yield* openTransaction
-      yield* run("UPDATE operations SET fencing_until = due_at WHERE id = $1", [id])
-      const answer = { by: "operator", ...evidenceOf({ created_at: begun }) }
-      const ended = yield* Effect.forkChild(
-        Effect.flip(ledger.transition(id, read.revision, outcome("succeeded"), answer))
-      )
+      yield* run("UPDATE operations SET fencing_until = due_at WHERE id = $1", [fenced.id])
+      const ended = yield* Effect.forkChild(Effect.flip(end(fenced, "succeeded", fenced.begun)))
       yield* Effect.provide(untilWaiting(1), anotherPool({ maxConnections: 1 }))
       yield* run("COMMIT")
       assert.include((yield* Fiber.join(ended)).message, "may be under way until")

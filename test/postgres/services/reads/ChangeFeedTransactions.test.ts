@@ -3,7 +3,7 @@
  * PostgreSQL open while a reader follows.
  */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Effect, Fiber, Layer, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationId } from "../../../../src/domain/Operation.ts"
 import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
@@ -12,6 +12,7 @@ import { feedReader, revisions, submittingStatement } from "../../../fixtures/le
 import { accept, issue, operationIn, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import { anotherProcess, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
 import { adminLayer } from "../../../fixtures/postgres/TestDatabase.ts"
+import { type Step, type Steps, take } from "../../../fixtures/Stories.ts"
 
 /** A grant with accepted operations, and readers of both feeds that have seen them. */
 const followed = Effect.fnUntraced(function*(count: number, page_size: number) {
@@ -46,89 +47,74 @@ const positionOf = Effect.fnUntraced(function*(run: Effect.Success<typeof openTr
 const submit = (id: OperationId) =>
   OperationLedger.use((ledger) => ledger.transition(id, 1, outcome("submitting"), null))
 
+/** What a step sees: operations that both readers have seen once, and two transactions, of which one begins first. */
+interface Scene extends Effect.Success<ReturnType<typeof followed>> {
+  readonly early: Effect.Success<typeof openTransaction>
+  readonly late: Effect.Success<typeof openTransaction>
+  /** Of the early one. */
+  position: number | null
+  waiting: Fiber.Fiber<unknown, unknown>
+}
+type Act = Step<Scene, unknown, Layer.Success<typeof PostgresLedger> | Scope.Scope>
+
+const send = (text: string, which: "early" | "late" = "early"): Act => (scene) => scene[which](text)
+/** A slow transaction changes an operation. */
+const slow = (n: number, which: "early" | "late" = "early"): Act => (scene) =>
+  Effect.gen(function*() {
+    yield* scene[which](submittingStatement, [scene.ids[n]])
+    if (which === "early") scene.position ??= yield* positionOf(scene.early)
+  })
+const quick = (n: number): Act => ({ ids }) => submit(ids[n]!)
+/** Both readers return these operations at their second revision, or at the named one. */
+const next = (...expected: ReadonlyArray<number | readonly [n: number, revision: number]>): Act => (scene) =>
+  scene.assertNext(expected.map((one) => typeof one === "number" ? [scene.ids[one]!, 2] : [scene.ids[one[0]]!, one[1]]))
+const names = (isNamed: boolean): Act => ({ assertNames, position }) => assertNames(position!, isNamed)
+/** The early transaction waits for the late one at this operation. */
+const waits = (n: number): Act => (scene) =>
+  Effect.gen(function*() {
+    const statement = "UPDATE operations SET state = 'indeterminate', revision = revision + 1 WHERE id = $1"
+    scene.waiting = yield* Effect.forkChild(scene.early(statement, [scene.ids[n]]))
+    yield* untilWaiting(1)
+  })
+const joins: Act = ({ waiting }) => Fiber.join(waiting)
+
+const beside: Readonly<Record<string, Steps<Scene, unknown, Layer.Success<typeof PostgresLedger> | Scope.Scope>>> = {
+  "returns a later change at once, and the slow one after its commit": [
+    [slow(0), quick(1), next(1), names(true), quick(2), next(2), next()],
+    [send("COMMIT"), next(0), names(false), next()]
+  ],
+  "returns every change of a slow transaction, also more than a page has": [
+    [slow(1), slow(2), slow(3), quick(0), next(0), slow(4), slow(5), send("COMMIT")],
+    [next(1, 2, 3, 4, 5), next()]
+  ],
+  "forgets a slow transaction that is rolled back": [
+    [slow(0), quick(1), next(1), names(true), send("ROLLBACK"), next(), names(false), quick(0), next(0)]
+  ],
+  "returns what a savepoint kept, and not what it rolled back": [
+    [send("SAVEPOINT first"), slow(0), send("RELEASE SAVEPOINT first"), send("SAVEPOINT second"), slow(1)],
+    [quick(2), next(2), send("ROLLBACK TO SAVEPOINT second"), send("COMMIT"), next(0), next()]
+  ],
+  "returns the later of two changes, although its transaction began earlier": [
+    [slow(0), slow(1, "late"), waits(1), send("COMMIT", "late"), joins, next(1)],
+    [send("COMMIT"), next(0, [1, 3]), next()]
+  ]
+}
+
 layer(PostgresLedger, { excludeTestServices: true })("The change feed beside a slow transaction", (it) => {
   for (const page_size of [1, 2, 100]) {
-    it.effect(`returns a later change at once, and the slow one after its commit: ${page_size} a page`, () =>
-      Effect.gen(function*() {
-        const { assertNext, assertNames, ids: [slow, quick, last] } = yield* followed(3, page_size)
-        const run = yield* openTransaction
-        yield* run(submittingStatement, [slow])
-        const position = yield* positionOf(run)
-        yield* submit(quick!)
-        yield* assertNext([[quick!, 2]])
-        yield* assertNames(position, true)
-        yield* submit(last!)
-        yield* assertNext([[last!, 2]])
-        yield* assertNext([])
-        yield* run("COMMIT")
-        yield* assertNext([[slow!, 2]])
-        yield* assertNames(position, false)
-        yield* assertNext([])
-      }).pipe(Effect.scoped))
-
-    it.effect(`returns every change of a slow transaction, also more than a page has: ${page_size} a page`, () =>
-      Effect.gen(function*() {
-        const { assertNext, ids: [quick, ...slow] } = yield* followed(6, page_size)
-        const run = yield* openTransaction
-        for (const id of slow.slice(0, 3)) yield* run(submittingStatement, [id])
-        yield* submit(quick!)
-        yield* assertNext([[quick!, 2]])
-        for (const id of slow.slice(3)) yield* run(submittingStatement, [id])
-        yield* run("COMMIT")
-        yield* assertNext(slow.map((id) => [id, 2]))
-        yield* assertNext([])
-      }).pipe(Effect.scoped))
-
-    it.effect(`forgets a slow transaction that is rolled back: ${page_size} a page`, () =>
-      Effect.gen(function*() {
-        const { assertNext, assertNames, ids: [slow, quick] } = yield* followed(2, page_size)
-        const run = yield* openTransaction
-        yield* run(submittingStatement, [slow])
-        const position = yield* positionOf(run)
-        yield* submit(quick!)
-        yield* assertNext([[quick!, 2]])
-        yield* assertNames(position, true)
-        yield* run("ROLLBACK")
-        yield* assertNext([])
-        yield* assertNames(position, false)
-        yield* submit(slow!)
-        yield* assertNext([[slow!, 2]])
-      }).pipe(Effect.scoped))
-
-    it.effect(`returns what a savepoint kept, and not what it rolled back: ${page_size} a page`, () =>
-      Effect.gen(function*() {
-        const { assertNext, ids: [kept, undone, quick] } = yield* followed(3, page_size)
-        const run = yield* openTransaction
-        yield* run("SAVEPOINT first")
-        yield* run(submittingStatement, [kept])
-        yield* run("RELEASE SAVEPOINT first")
-        yield* run("SAVEPOINT second")
-        yield* run(submittingStatement, [undone])
-        yield* submit(quick!)
-        yield* assertNext([[quick!, 2]])
-        yield* run("ROLLBACK TO SAVEPOINT second")
-        yield* run("COMMIT")
-        yield* assertNext([[kept!, 2]])
-        yield* assertNext([])
-      }).pipe(Effect.scoped))
-
-    it.effect(`returns the later of two changes, although its transaction began earlier: ${page_size} a page`, () =>
-      Effect.gen(function*() {
-        const { assertNext, ids: [own, shared] } = yield* followed(2, page_size)
-        const [early, late] = [yield* openTransaction, yield* openTransaction]
-        yield* early(submittingStatement, [own])
-        yield* late(submittingStatement, [shared])
-        const waiting = yield* Effect.forkChild(
-          early("UPDATE operations SET state = 'indeterminate', revision = revision + 1 WHERE id = $1", [shared])
-        )
-        yield* untilWaiting(1)
-        yield* late("COMMIT")
-        yield* Fiber.join(waiting)
-        yield* assertNext([[shared!, 2]])
-        yield* early("COMMIT")
-        yield* assertNext([[own!, 2], [shared!, 3]])
-        yield* assertNext([])
-      }).pipe(Effect.scoped))
+    for (const [rule, story] of Object.entries(beside)) {
+      it.effect(`${rule}: ${page_size} a page`, () =>
+        Effect.gen(function*() {
+          const scene: Scene = {
+            ...yield* followed(6, page_size),
+            early: yield* openTransaction,
+            late: yield* openTransaction,
+            position: null,
+            waiting: yield* Effect.forkChild(Effect.void)
+          }
+          yield* take(story, scene)
+        }).pipe(Effect.scoped))
+    }
   }
 
   it.effect("continues within the changes of a transaction, although a page ended among them", () =>
