@@ -71,8 +71,8 @@ export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
  * - `isLocal`: the provider did not cause the failure, and an operator can repair it: the credentials are missing or
  *   wrong, or the adapter cannot encode the request. The operation waits. The worker stops claiming for the provider,
  *   and tries one operation at a time until one passes. The circuit of the provider ignores the failure.
- * - `isOfOperation`: with `isLocal`, the cause may be in this operation alone, such as the credentials of its owner. The worker goes on with
- *   others. It pauses the provider after such failures of five owners without an answer that the adapter declares.
+ * - `isOfOperation`: with `isLocal`, the cause may be in this operation alone, such as its payload or the credentials of its owner. The
+ *   worker goes on with others. It pauses the provider after such failures of five owners without an answer that the adapter declares.
  * - `isPermanent`: this operation can never be sent, by any version of the adapter: it fails with `request_unsendable`.
  *   Better, declare `payloads`: then the request is refused when it is made.
  * - `isForbidden`: with `isPermanent`, the application does not permit the operation to its owner: it fails with `not_permitted`.
