@@ -25,10 +25,10 @@ export const banks: ReadonlyArray<Plant> = [
     "src/sandbox/banks/IncreaseDialect.ts"
   )
     .edit("if (!saying.isSame)", "if (saying.isFirst && !saying.isSame)")
-    .foundBy(unit("banks/Increase")),
+    .foundBy(unit("banks/IncreaseSandbox")),
   plant("Open Banking UK: an answer without the bank's signature proves nothing", "src/oauth/JsonSignature.ts")
     .edit("Effect.mapError(() => refuse(\"with a wrong signature\"))", "Effect.catch(() => Effect.void)")
-    .foundBy(unit("banks/OpenBankingUk", "A signature")),
+    .foundBy(unit("banks/OpenBankingUkSignatures")),
   plant("Open Banking UK: an event without the bank's signature is no hint", "src/oauth/SecurityEvents.ts")
     .edit("      ({ reason }) => refuse(`an event ${reason}`)", "      () => Effect.void")
     .foundBy(unit("banks/OpenBankingEvents")),
@@ -193,16 +193,16 @@ export const banks: ReadonlyArray<Plant> = [
       "(holder.names.operation_id ?? operation.id) !== operation.id",
       "(holder.names.operation_id ?? operation.id) === \"\""
     )
-    .foundBy(unit("banks/Fences")),
+    .foundBy(unit("banks/FenceAnswers")),
   plant("Alpaca: the first order is never taken for that of a fence", "src/banks/Alpaca.ts")
     .edit("if (!isUnfillable(order)) return \"first\"", "if (order.id === \"\") return \"first\"")
-    .foundBy(unit("banks/Fences")),
+    .foundBy(unit("banks/FenceAnswers")),
   plant("Alpaca: an order without a limit is never taken for that of a fence", "src/banks/Alpaca.ts")
     .edit(
       "limit_price: textLike(/^0\\.00010*$/u, unfillable.limit_price)",
       "limit_price: textLike(/^(?:0\\.00010*)?$/u, unfillable.limit_price)"
     )
-    .foundBy(unit("banks/Fences")),
+    .foundBy(unit("banks/FenceAnswers")),
   plant("Alpaca: the ledger refuses a limit price with a step that no stock has", "src/banks/Alpaca.ts")
     .edit("  BrokerOrders.hasPriceStep,\n", "")
     .foundBy(unit("banks/Alpaca", "as an order")),
@@ -211,7 +211,7 @@ export const banks: ReadonlyArray<Plant> = [
     .foundBy(unit("banks/Alpaca", "as an order")),
   plant("Alpaca: the symbol of a pair of coins has no fence, also without a slash", "src/banks/brokerOrders.ts")
     .edit("(?!.*(?:USD|USDT|USDC|BTC)$)[A-Z]{5})$/u", "[A-Z]{5,})$/u")
-    .foundBy(unit("banks/Fences")),
+    .foundBy(unit("banks/FenceAnswers")),
   plant(
     "Alpaca: a limit in dollars counts no order that is paid in coins, also by the old symbol of a pair",
     "src/banks/brokerOrders.ts"
@@ -226,16 +226,16 @@ export const banks: ReadonlyArray<Plant> = [
       "return order.status === \"canceled\" ? \"cancelled\" : \"waiting\"",
       "return isOpen(order) ? \"waiting\" : \"cancelled\""
     )
-    .foundBy(unit("banks/Fences")),
+    .foundBy(unit("banks/FenceAnswers")),
   plant("Alpaca: no fence is sent with keys that may name another account later", "src/banks/Alpaca.ts")
     .edit("if (fence && typeof keys === \"function\") {", "if (fence && baseUrl === \"\") {")
-    .foundBy(unit("banks/Fences")),
+    .foundBy(unit("banks/FenceAnswers")),
   plant(
     "a fence is sent only once the credentials name the account of the settings",
     "src/submission/http/HttpProvider.ts"
   )
     .edit("isOurs, notAfter, decoded, late))) return otherAccount", "isOurs, notAfter, decoded, late))) yield* goesOn")
-    .foundBy(unit("banks/Fences", "once the keys name the account")),
+    .foundBy(unit("banks/FenceAnswers", "once the keys name the account")),
   plant("Alpaca: a path in the address of the settings does not start", "src/submission/http/HttpProvider.ts")
     .edit("pathname !== \"/\" && roots.includes(hostname)", "pathname === \"\" && roots.includes(hostname)")
     .foundBy(unit("banks/Alpaca", "without a path")),
@@ -253,7 +253,7 @@ export const banks: ReadonlyArray<Plant> = [
     .foundBy(unit("banks/OpenBankingUk", "At the start, the adapter refuses")),
   plant("Alpaca: a switch that is no account turns no fence on", "src/banks/Alpaca.ts")
     .edit("if (account !== undefined && !/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) {", "if (account === \"off\") {")
-    .foundBy(unit("banks/Fences", "is refused at the start with")),
+    .foundBy(unit("banks/FenceAnswers", "is refused at the start with")),
   plant("Alpaca: the ledger refuses an order with the shape of a fence", "src/banks/Alpaca.ts")
     .edit("Schema.makeFilter((order) => !isUnfillable(order), {", "Schema.makeFilter((order) => order.qty !== \"\", {")
     .foundBy(unit("banks/Alpaca")),
@@ -271,7 +271,7 @@ export const banks: ReadonlyArray<Plant> = [
       "isFailure && fencing_until !== null && at < fencing_until + tolerance",
       "isFailure && fencing_until !== null && at < tolerance"
     )
-    .foundBy(unit("banks/Fences", "A person who asks the bank between fences")),
+    .foundBy(unit("banks/Fences", "a person who asks the bank between fences")),
   plant("a status read asks caches for the present state", "src/submission/http/HttpRequest.ts")
     .edit("acceptJson, freshState, headers", "acceptJson, headers")
     .foundBy(unit("submission/http/HttpProvider", "A status read")),
@@ -283,7 +283,7 @@ export const banks: ReadonlyArray<Plant> = [
     .foundBy(unit("oauth/ClientAuthentication", "until a minute before its end")),
   plant("Alpaca: the adapter asks no more in a minute than Alpaca documents", "src/banks/Alpaca.ts")
     .edit("interval: \"1 minute\" }", "interval: \"1 second\" }")
-    .foundBy(unit("banks/Fences", "is on in the environment")),
+    .foundBy(unit("banks/FenceAnswers", "is on in the environment")),
   plant("Alpaca: the ledger refuses an order outside of trading hours that is no limit order", "src/banks/Alpaca.ts")
     .edit("type === \"limit\" && (time_in_force", "(time_in_force")
     .foundBy(unit("banks/Alpaca", "as an order")),
@@ -313,5 +313,5 @@ export const banks: ReadonlyArray<Plant> = [
       "(error) => error._tag === \"InvalidCredential\" ? error.reason! : \"and the keys of the bank cannot be read\"",
       "(error) => error._tag"
     )
-    .foundBy(unit("banks/OpenBankingUk", "the answer proves nothing"))
+    .foundBy(unit("banks/OpenBankingUkSignatures", "the answer proves nothing"))
 ]

@@ -117,7 +117,7 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/reads/Reconciler", "after a first answer")),
   plant("a fence without another permit sends no further request", "src/submission/http/HttpCall.ts")
     .edit("    mayBegin\n      ? Effect.void", "    mayBegin !== null\n      ? Effect.void")
-    .foundBy(unit("banks/Fences", "if the limit has permits for no more")),
+    .foundBy(unit("banks/FenceAnswers", "if the limit has permits for no more")),
   plant("a permit that is late is lost", requests)
     .edit("return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin", "return begin")
     .foundBy(unit("submission/providers/RequestPermits")),
@@ -138,7 +138,7 @@ export const limits: ReadonlyArray<Plant> = [
     "src/server/gate/ProblemResponses.ts"
   )
     .edit("...cause === undefined ? {} : { cause }", "")
-    .foundBy(unit("server/gate/Failures", "is 503 service_unavailable with Retry-After")),
+    .foundBy(unit("server/gate/Failures", "is 503 with Retry-After")),
   plant("a circuit whose store is away stops nothing", circuit)
     .edit("Effect.orElseSucceed(() => Infinity)", "Effect.orElseSucceed(() => 0)")
     .foundBy(unit("submission/providers/Circuit", "A circuit whose store cannot be read")),

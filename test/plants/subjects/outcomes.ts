@@ -291,7 +291,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/reads/Fences", "leaves only while")),
   plant("no fence leaves after the time that its lease has for it", "src/submission/http/HttpProvider.ts")
     .edit("      const notAfter = yield* SendDeadline\n", "      const notAfter = null\n")
-    .foundBy(unit("banks/Fences", "sends nothing once")),
+    .foundBy(unit("banks/FenceAnswers", "sends nothing once")),
   plant("no fence is sent while the circuit of the submissions is open", fences)
     .edit(
       "(yield* passable(breaker, due.provider, \"submissions\")) === 0",

@@ -167,7 +167,7 @@ export const providers: ReadonlyArray<Plant> = [
     .edit("(?:\\.|%2e){1,2}(?=", "(?:\\.|%2e){2}(?=")
     .foundBy(
       unit("submission/http/HttpProviderRefusals", "nothing was sent, and the error"),
-      unit("banks/Fences", "cancels nothing")
+      unit("banks/FenceAnswers", "cancels nothing")
     ),
   plant(
     "a value in a path leads nowhere else at a server that reads an escaped slash",

@@ -1,20 +1,20 @@
 /** The adapter for Alpaca: the contract of adapters, every documented answer, and the simulator from an order to its end. */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Layer, Redacted, Schema } from "effect"
-import { HttpClient, HttpClientResponse } from "effect/http"
+import { Effect, Exit, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as Alpaca from "../../../src/banks/Alpaca.ts"
 import { payloadDecoders } from "../../../src/domain/PayloadSchemas.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { alpacaDialect } from "../../../src/sandbox/banks/AlpacaDialect.ts"
-import { Sandbox, type SandboxOptions } from "../../../src/sandbox/Sandbox.ts"
-import {
-  ProviderAdapter,
-  type ProviderOperation,
-  type StatusAnswer,
-  type SubmissionAnswer
+import type { SandboxOptions } from "../../../src/sandbox/Sandbox.ts"
+import type {
+  ProviderOperation,
+  StatusAnswer,
+  SubmissionAnswer
 } from "../../../src/submission/providers/ProviderAdapter.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
+import { answering, nowhere, refusalOf, startAdapter } from "../../fixtures/banks/BankClient.ts"
+import { start } from "../../fixtures/sandbox/SandboxHarness.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const keys = { keyId: Redacted.make("PKTESTKEYID"), secretKey: Redacted.make("secret-of-the-paper-account") }
@@ -103,25 +103,21 @@ describe.each(["order", "bounded_order"])("The adapter for Alpaca follows the co
 
 const Body = Schema.Struct({ client_order_id: Schema.String })
 
-const build = (
-  layer: Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>,
-  client: Layer.Layer<HttpClient.HttpClient>
-) =>
-  Effect.map(Layer.build(Layer.fresh(Layer.provide(layer, client))), (context) => Context.get(context, ProviderAdapter))
-
-/** Answers in turn, and keeps the paths. */
-const answering = (...answers: ReadonlyArray<readonly [status: number, body: object]>) => {
-  const paths: Array<string> = []
-  const client = HttpClient.make((request) => {
-    paths.push(new URL(request.url).pathname + new URL(request.url).search)
-    const [status, body] = answers[paths.length - 1]!
-    const response = new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json" } })
-    return Effect.succeed(HttpClientResponse.fromWeb(request, response))
+/** An adapter whose bank answers in turn, and the targets that it asks for. */
+const answeredBy = (
+  answers: ReadonlyArray<readonly [status: number, body: object]>,
+  options: Partial<Alpaca.AlpacaOptions> = {}
+) => {
+  const targets: Array<string> = []
+  const client = answering(({ pathname, search }) => {
+    const [status, body] = answers[targets.push(pathname + search) - 1]!
+    return Response.json(body, { status })
   })
-  return { paths, layer: Layer.succeed(HttpClient.HttpClient, client) }
+  return Effect.map(
+    startAdapter(Alpaca.at({ baseUrl: nowhere, keys, ...options }), client),
+    (adapter) => ({ ...adapter, targets })
+  )
 }
-
-const simulator = "http://127.0.0.1:1"
 
 const brief = (said: SubmissionAnswer | StatusAnswer): string => {
   switch (said._tag) {
@@ -140,21 +136,10 @@ const brief = (said: SubmissionAnswer | StatusAnswer): string => {
 
 /** Statuses by Alpaca's document, and what each says without and with a filled part. */
 const statuses: ReadonlyArray<readonly [status: string, unfilled: string, filled: string]> = [
-  ...[
-    "new",
-    "accepted",
-    "pending_new",
-    "accepted_for_bidding",
-    "held",
-    "partially_filled",
-    "pending_cancel",
-    "pending_replace",
-    "stopped",
-    "suspended",
-    "done_for_day",
-    "calculated",
-    "replaced"
-  ].map((status) => [status, "submitted", "submitted"] as const),
+  ...("new accepted pending_new accepted_for_bidding held partially_filled pending_cancel pending_replace stopped "
+    + "suspended done_for_day calculated replaced").split(" ").map((status) =>
+      [status, "submitted", "submitted"] as const
+    ),
   ["filled", "succeeded", "succeeded"],
   ["canceled", "failed order_canceled", "succeeded"],
   ["expired", "failed order_expired", "succeeded"],
@@ -170,14 +155,14 @@ describe("The adapter for Alpaca", () => {
     "reads %s with %s filled as %s, in both kinds of answers",
     ([status, quantity, meaning]) =>
       Effect.gen(function*() {
-        const answer = [200, answered(status, quantity)] as const
-        const adapter = yield* build(Alpaca.at({ baseUrl: simulator, keys }), answering(answer, answer).layer)
-        assert.strictEqual(brief(yield* adapter.submit(operation, order)), meaning)
-        const read = yield* adapter.readStatus(operation, null)
+        const body = answered(status, quantity)
+        const { readStatus, submit } = yield* answeredBy([[200, body], [200, body]])
+        assert.strictEqual(brief(yield* submit(operation, order)), meaning)
+        const read = yield* readStatus(operation, null)
         assert.strictEqual(brief(read), meaning)
         assert.deepInclude(read as object, {
           names: { reference, operation_id: id },
-          evidence: { status: 200, body: answered(status, quantity) }
+          evidence: { status: 200, body }
         })
       })
   )
@@ -197,15 +182,13 @@ describe("The adapter for Alpaca", () => {
     [504, {}, "Uncertain"]
   ])("takes %s with %o as the answer to an order", ([status, body, meaning]) =>
     Effect.gen(function*() {
-      const adapter = yield* build(Alpaca.at({ baseUrl: simulator, keys }), answering([status, body]).layer)
-      const said = yield* Effect.matchEffect(adapter.submit(operation, order), {
-        onSuccess: (answer) => Effect.succeed(brief(answer)),
+      const { submit } = yield* answeredBy([[status, body]])
+      const said = yield* Effect.match(submit(operation, order), {
+        onSuccess: brief,
         onFailure: (error) =>
-          Effect.succeed(
-            error._tag === "Uncertain"
-              ? `Uncertain${error.isUndeclared === true ? " undeclared" : ""}`
-              : `NotSent ${error.isLocal === true ? "local" : error.isRefused === true ? "refused" : ""}`
-          )
+          error._tag === "Uncertain"
+            ? `Uncertain${error.isUndeclared === true ? " undeclared" : ""}`
+            : `NotSent ${error.isLocal === true ? "local" : error.isRefused === true ? "refused" : ""}`
       })
       assert.strictEqual(said, meaning)
     }))
@@ -224,12 +207,11 @@ describe("The adapter for Alpaca", () => {
     [replaced, [404, { code: 40410000 }], "unclear"]
   ])("follows %o to the order that replaced it", ([first, second, meaning]) =>
     Effect.gen(function*() {
-      const { layer, paths } = answering([200, first], second)
-      const adapter = yield* build(Alpaca.at({ baseUrl: simulator, keys }), layer)
-      const read = yield* adapter.readStatus(operation, null)
+      const { readStatus, targets } = yield* answeredBy([[200, first], second])
+      const read = yield* readStatus(operation, null)
       assert.strictEqual(brief(read), meaning)
       if (read._tag === "Proven") assert.deepStrictEqual(read.names as object, { reference, operation_id: id })
-      assert.deepStrictEqual(paths, [
+      assert.deepStrictEqual(targets, [
         `/v2/orders:by_client_order_id?client_order_id=${id}`,
         `/v2/orders/${replacement}`
       ])
@@ -237,12 +219,10 @@ describe("The adapter for Alpaca", () => {
 
   it.effect("ends a read of orders that replace each other without end", () =>
     Effect.gen(function*() {
-      const turns = Array.from({ length: 20 }, () =>
-        [200, answered("replaced", "0", { replaced_by: reference })] as const)
-      const { layer, paths } = answering(...turns)
-      const adapter = yield* build(Alpaca.at({ baseUrl: simulator, keys }), layer)
-      assert.strictEqual(brief(yield* adapter.readStatus(operation, null)), "unclear")
-      assert.isBelow(paths.length, 10)
+      const body = answered("replaced", "0", { replaced_by: reference })
+      const { readStatus, targets } = yield* answeredBy(Array.from({ length: 20 }, () => [200, body]))
+      assert.strictEqual(brief(yield* readStatus(operation, null)), "unclear")
+      assert.isBelow(targets.length, 10)
     }))
 
   const market = { symbol: "AAPL", qty: "1.5", side: "sell", type: "market", time_in_force: "day" }
@@ -316,50 +296,38 @@ describe("The adapter for Alpaca", () => {
     "starts at %s with the key %s without a path, or refuses it in one sentence",
     ([baseUrl, keyId, sentence]) =>
       Effect.gen(function*() {
-        const pair = { ...keys, keyId: Redacted.make(keyId) }
-        const exit = yield* Effect.exit(build(Alpaca.at({ baseUrl, keys: pair }), answering().layer))
-        if (sentence === null) return assert.isTrue(Exit.isSuccess(exit))
-        assert.isTrue(Exit.isFailure(exit))
-        const defect = Exit.isFailure(exit) ? Cause.squash(exit.cause) as Error : new Error()
-        assert.match(defect.message, sentence)
-        assert.notInclude(defect.message, "\n")
-        if (keyId !== "") assert.notInclude(defect.message, keyId)
+        const refusal = yield* refusalOf(answeredBy([], { baseUrl, keys: { ...keys, keyId: Redacted.make(keyId) } }))
+        if (sentence === null) return assert.strictEqual(refusal, "")
+        assert.match(refusal, sentence)
+        assert.notInclude(refusal, "\n")
+        if (keyId !== "") assert.notInclude(refusal, keyId)
       })
   )
 
   it.effect("is paused by a 403 without a code, which likely refuses the keys, and the order is uncertain", () =>
     Effect.gen(function*() {
-      const adapter = yield* build(
-        Alpaca.at({ baseUrl: simulator, keys }),
-        answering([403, { message: "forbidden." }], [403, { code: 40310999, message: "forbidden." }]).layer
-      )
-      const [forbidden, coded] = yield* Effect.all([1, 2].map(() => Effect.flip(adapter.submit(operation, order))))
+      const message = "forbidden."
+      const { submit } = yield* answeredBy([[403, { message }], [403, { code: 40310999, message }]])
+      const [forbidden, coded] = yield* Effect.replicateEffect(Effect.flip(submit(operation, order)), 2)
       assert.deepInclude(forbidden, { _tag: "Uncertain", isUndeclared: true, isUnauthorized: true })
       assert.notProperty(coded, "isUnauthorized")
     }))
 
   it.effect("refuses a pair of keys for the other environment when it is found for an operation", () =>
     Effect.gen(function*() {
-      const { layer, paths } = answering()
-      const adapter = yield* build(
-        Alpaca.at({ baseUrl: "https://api.alpaca.markets", keys: () => Effect.succeed(keys) }),
-        layer
-      )
-      const failure = yield* Effect.flip(adapter.submit(operation, order))
+      const live = { baseUrl: "https://api.alpaca.markets", keys: () => Effect.succeed(keys) }
+      const { submit, targets } = yield* answeredBy([], live)
+      const failure = yield* Effect.flip(submit(operation, order))
       assert.deepInclude(failure, { _tag: "NotSent", isLocal: true })
-      assert.deepStrictEqual(paths, [])
+      assert.deepStrictEqual(targets, [])
     }))
 
   it.effect.each([["keys of an owner", true], ["the keys of all", false]] as const)(
     "takes refused keys for a failure of the operation alone if they are %s",
     ([, isOfOwner]) =>
       Effect.gen(function*() {
-        const { layer } = answering([401, {}])
-        const adapter = yield* build(
-          Alpaca.at({ baseUrl: "http://127.0.0.1:1", keys: isOfOwner ? () => Effect.succeed(keys) : keys }),
-          layer
-        )
-        const failure = yield* Effect.flip(adapter.submit(operation, order))
+        const { submit } = yield* answeredBy([[401, {}]], isOfOwner ? { keys: () => Effect.succeed(keys) } : {})
+        const failure = yield* Effect.flip(submit(operation, order))
         assert.deepInclude(failure, { _tag: "NotSent", isLocal: true, isRefused: true })
         assert.strictEqual("isOfOperation" in failure, isOfOwner)
       })
@@ -368,9 +336,9 @@ describe("The adapter for Alpaca", () => {
 
 const scene = (options: SandboxOptions = {}) =>
   Effect.gen(function*() {
-    const context = yield* Layer.build(Layer.fresh(Sandbox.layer(options, alpacaDialect)))
-    const sandbox = Context.get(context, Sandbox)
-    return { sandbox, adapter: yield* build(Alpaca.at({ baseUrl: sandbox.url, keys }), ProviderHttpClient.layer()) }
+    const sandbox = yield* start(options, alpacaDialect)
+    const adapter = yield* startAdapter(Alpaca.at({ baseUrl: sandbox.url, keys }), ProviderHttpClient.layer())
+    return { sandbox, adapter }
   })
 
 /** A name of an operation that the adapter sends as its key. */

@@ -3,40 +3,32 @@
  * The operation stays as its client knows it, and the ledger has the evidence of the return.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Redacted } from "effect"
+import { Context, Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import * as Increase from "../../../src/banks/Increase.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { bankDialects } from "../../../src/sandbox/banks/bankDialects.ts"
-import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
+import { fencedBanks, increaseAt } from "../../fixtures/banks/BankClient.ts"
 import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
 import { issue } from "../../fixtures/http/HttpScene.ts"
 import { accept, newProvider } from "../../fixtures/ledger/Ledger.ts"
+import { start } from "../../fixtures/sandbox/SandboxHarness.ts"
 
 const day = 86_400_000
 
 describe("A transfer that the receiving bank returns", () => {
   it.effect("days after its success stays succeeded, byte for byte, and the ledger has the evidence", () =>
     Effect.gen(function*() {
-      const sandbox = Context.get(
-        yield* Layer.build(Layer.fresh(Sandbox.layer({}, bankDialects["increase"]))),
-        Sandbox
-      )
+      const sandbox = yield* start({}, bankDialects["increase"])
       const provider = newProvider()
-      const adapter = Increase.at({
-        baseUrl: sandbox.url,
-        apiKey: Redacted.make("a-key-for-tests"),
-        mayPayFrom: () => Effect.succeed(true)
-      })
       const engine = yield* Layer.build(
         Layer.merge(SubmissionWorker.layerManual, Reconciler.layerManual).pipe(
-          Layer.provide([Providers.layer({ [provider]: adapter }), layerCircuitBreaker]),
+          Layer.provide([Providers.layer({ [provider]: increaseAt(sandbox.url) }), layerCircuitBreaker]),
           Layer.provide([ProviderHttpClient.layer(), SubmissionQueue.layerMemory])
         )
       )
@@ -44,10 +36,7 @@ describe("A transfer that the receiving bank returns", () => {
       const holder = yield* issue({ provider, expires_in: Duration.days(365) })
       const instruction = { outcome: "succeeded", settle_after_ms: 1000, return_after_ms: 3 * day }
       const payload = {
-        account_id: "account_in71c4amph0vgo2qllky",
-        amount: "1.15",
-        currency: "USD",
-        external_account_id: "external_account_1",
+        ...fencedBanks.increase.payload,
         statement_descriptor: `sandbox ${JSON.stringify(instruction)}`
       }
       const { operation: { id } } = yield* accept(holder.identity, { type: "ach_transfer", payload })

@@ -3,7 +3,7 @@
  * each body is signed. What adapter and simulator exchange is what the standard's document declares.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { Effect } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as OpenBankingUk from "../../../src/banks/OpenBankingUk.ts"
@@ -11,28 +11,21 @@ import { OperationType } from "../../../src/domain/Operation.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { makeOpenBankingUkDialect, type OpenBankingUkBank } from "../../../src/sandbox/banks/OpenBankingUkDialect.ts"
 import type { FaultSettings } from "../../../src/sandbox/Faults.ts"
-import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { ProviderAdapter, ProviderReference } from "../../../src/submission/providers/ProviderAdapter.ts"
+import type { Sandbox } from "../../../src/sandbox/Sandbox.ts"
+import { ProviderReference, type StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { startAdapter } from "../../fixtures/banks/BankClient.ts"
 import { bankKeys, gatewayKeys, optionsAt, payment, signatureOf } from "../../fixtures/banks/openBankingUk.ts"
 import { assertDocumented, watch, withDocument } from "../../fixtures/banks/PublishedDocument.ts"
+import { start } from "../../fixtures/sandbox/SandboxHarness.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 
 const operation = () => operationOf({ type: OperationType.make("domestic_payment") })
 
 const startBank = (faults: FaultSettings = {}, bank: OpenBankingUkBank = {}) =>
-  Effect.map(
-    Layer.build(Layer.fresh(Sandbox.layer(
-      { seed: "open banking", faults },
-      makeOpenBankingUkDialect({ clientKey: gatewayKeys.publicKey, ...bank })
-    ))),
-    (context) => Context.get(context, Sandbox)
-  )
+  start({ seed: "open banking", faults }, makeOpenBankingUkDialect({ clientKey: gatewayKeys.publicKey, ...bank }))
 
 const adapterAt = (url: string, client = ProviderHttpClient.layer()) =>
-  Effect.map(
-    Layer.build(Layer.provide(OpenBankingUk.at(optionsAt(url)), client)),
-    (context) => Context.get(context, ProviderAdapter)
-  )
+  startAdapter(OpenBankingUk.at(optionsAt(url)), client)
 
 /** A payment under a consent, with an instruction to the sandbox. */
 const under = (ConsentId: string, instruction: object = { outcome: "succeeded" }) => ({
@@ -67,8 +60,24 @@ const post = (url: string, collection: string, payload: object, headers: Readonl
 const pay = (url: string, key: string, payload: object, headers: Readonly<Record<string, string>> = {}) =>
   post(url, "domestic-payments", payload, { "x-idempotency-key": key, ...headers })
 
+/** Asks for a consent, and yields its id. */
+const consentAt = (url: string, key = "key-0") => {
+  const { Data: { Initiation }, Risk } = payment
+  const created = post(url, "domestic-payment-consents", { Data: { Initiation }, Risk }, { "x-idempotency-key": key })
+  return Effect.map(created, ({ text }) => (JSON.parse(text) as { Data: { ConsentId: string } }).Data.ConsentId)
+}
+
 const idIn = (text: string) => (JSON.parse(text) as { Data: { DomesticPaymentId: string } }).Data.DomesticPaymentId
-const codeIn = (text: string) => (JSON.parse(text) as { Errors: [{ ErrorCode: string }] }).Errors[0].ErrorCode
+
+/** The error code with which the bank refuses a payment. */
+const codeOf = (...asked: Parameters<typeof pay>) =>
+  Effect.map(
+    pay(...asked),
+    ({ text }) => (JSON.parse(text) as { Errors: [{ ErrorCode: string }] }).Errors[0].ErrorCode
+  )
+
+/** The instant from which on the bank refuses the payment, in milliseconds. */
+const refusedFromIn = (read: StatusAnswer) => read._tag === "NotFound" ? read.refusedFrom!.epochMilliseconds : null
 
 const bookings = ({ record }: Sandbox["Service"]) =>
   Effect.map(record, (receipts) => receipts.filter(({ outcome }) => outcome === "accepted").length)
@@ -89,13 +98,8 @@ describe("A bank of the Open Banking standard", () => {
         yield* submitted(under("consent-3", { outcome: "failed", code: "insufficient_funds" }))
         yield* submitted(under("consent-4", { outcome: "rejected", code: "limit_exceeded" }))
         yield* submitted(under("consent-1", { outcome: "succeeded" }))
-        for (
-          const [consent, instruction] of [["consent-1", { outcome: "succeeded" }], ["consent-2", {
-            outcome: "pending"
-          }]] as const
-        ) {
-          yield* readStatus(operation(), null, under(consent, instruction))
-        }
+        yield* readStatus(operation(), null, under("consent-1", { outcome: "succeeded" }))
+        yield* readStatus(operation(), null, under("consent-2", { outcome: "pending" }))
         yield* readStatus(operation(), null, unused)
         for (const reference of ["none", (yield* bank.record)[0]!.settlement!.reference]) {
           yield* readStatus(operation(), ProviderReference.make(reference))
@@ -109,11 +113,7 @@ describe("A bank of the Open Banking standard", () => {
         yield* bank.setFaults({ duplicate_key_rejected: { rate: 1 } })
         yield* submitted(under("consent-1"))
         yield* bank.setFaults({})
-        const { Data: { Initiation }, Risk } = payment
-        yield* post(bank.url, "domestic-payment-consents", { Data: { Initiation }, Risk }, {
-          "x-idempotency-key": "key-1"
-        })
-          .pipe(Effect.provide(watched.client))
+        yield* consentAt(bank.url, "key-1").pipe(Effect.provide(watched.client))
         assertDocumented(document, watched.exchanges, [
           "GET /domestic-payment-consents/{ConsentId} 200",
           "GET /domestic-payment-consents/{ConsentId} 401",
@@ -138,11 +138,11 @@ describe("A bank of the Open Banking standard", () => {
       const again = yield* pay(bank.url, "key-1", under("consent-1"))
       assert.deepStrictEqual([again.status, idIn(again.text)], [201, idIn(first.text)])
       // Another key, or another consent under the known key.
-      assert.strictEqual(codeIn((yield* pay(bank.url, "key-2", under("consent-1"))).text), "U009")
-      assert.strictEqual(codeIn((yield* pay(bank.url, "key-1", under("consent-2"))).text), "U002")
+      assert.strictEqual(yield* codeOf(bank.url, "key-2", under("consent-1")), "U009")
+      assert.strictEqual(yield* codeOf(bank.url, "key-1", under("consent-2")), "U002")
       assert.strictEqual(yield* bookings(bank), 1)
       yield* TestClock.adjust("24 hours")
-      assert.strictEqual(codeIn((yield* pay(bank.url, "key-1", under("consent-1"))).text), "U009")
+      assert.strictEqual(yield* codeOf(bank.url, "key-1", under("consent-1")), "U009")
       assert.strictEqual((yield* pay(bank.url, "key-1", under("consent-3"))).status, 201)
       assert.strictEqual(yield* bookings(bank), 2)
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
@@ -150,36 +150,25 @@ describe("A bank of the Open Banking standard", () => {
   it.effect("refuses a payment after the cut-off of its consent, and one that differs from it", () =>
     Effect.gen(function*() {
       const bank = yield* startBank()
-      const { Data: { Initiation }, Risk } = payment
-      const created = yield* post(bank.url, "domestic-payment-consents", { Data: { Initiation }, Risk }, {
-        "x-idempotency-key": "key-0"
-      })
-      const { ConsentId } = (JSON.parse(created.text) as { Data: { ConsentId: string } }).Data
-      assert.strictEqual(codeIn((yield* pay(bank.url, "key-1", under(ConsentId))).text), "U008")
+      const ConsentId = yield* consentAt(bank.url)
+      assert.strictEqual(yield* codeOf(bank.url, "key-1", under(ConsentId)), "U008")
       yield* TestClock.adjust("61 minutes")
       // JSON gives the order of members no meaning.
-      const members = Object.fromEntries(Object.entries(Initiation).toReversed())
-      const late = yield* pay(bank.url, "key-1", { Risk, Data: { Initiation: members, ConsentId } })
-      assert.strictEqual(codeIn(late.text), "U012")
+      const Initiation = Object.fromEntries(Object.entries(payment.Data.Initiation).toReversed())
+      assert.strictEqual(yield* codeOf(bank.url, "key-1", { Risk: {}, Data: { Initiation, ConsentId } }), "U012")
       assert.strictEqual(yield* bookings(bank), 0)
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
   it.effect("refuses a payment after the cut-off of its consent also if it was restarted meanwhile", () =>
     Effect.gen(function*() {
-      const { Data: { Initiation }, Risk } = payment
-      const before = yield* startBank()
-      const created = yield* post(before.url, "domestic-payment-consents", { Data: { Initiation }, Risk }, {
-        "x-idempotency-key": "key-0"
-      })
-      const { ConsentId } = (JSON.parse(created.text) as { Data: { ConsentId: string } }).Data
+      const ConsentId = yield* consentAt((yield* startBank()).url)
       yield* TestClock.adjust("59 minutes")
       const after = yield* startBank()
       const { readStatus } = yield* adapterAt(after.url)
       const paid = { ...payment, Data: { ...payment.Data, ConsentId } }
-      const read = yield* readStatus(operation(), null, paid)
-      assert.strictEqual(read._tag === "NotFound" ? read.refusedFrom!.epochMilliseconds : 0, 3_600_000)
+      assert.strictEqual(refusedFromIn(yield* readStatus(operation(), null, paid)), 3_600_000)
       yield* TestClock.adjust("2 minutes")
-      assert.strictEqual(codeIn((yield* pay(after.url, "key-1", paid)).text), "U012")
+      assert.strictEqual(yield* codeOf(after.url, "key-1", paid), "U012")
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
   it.effect("names its key by the key: another one has another name", () =>
@@ -205,7 +194,7 @@ describe("A bank of the Open Banking standard", () => {
   ])("refuses a request with a signature %s", ([, headers, code]) =>
     Effect.gen(function*() {
       const bank = yield* startBank()
-      assert.strictEqual(codeIn((yield* pay(bank.url, "key-1", payment, headers)).text), code)
+      assert.strictEqual(yield* codeOf(bank.url, "key-1", payment, headers), code)
       assert.strictEqual(yield* bookings(bank), 0)
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 })
@@ -242,8 +231,7 @@ describe("After a lost answer", () => {
   it.effect("of a request that never arrived, the consent is unused, and states its cut-off time", () =>
     Effect.gen(function*() {
       const { bank, read } = yield* lost({ lose: { rate: 1 } })
-      assert.strictEqual(read._tag, "NotFound")
-      assert.strictEqual(read._tag === "NotFound" ? read.refusedFrom!.epochMilliseconds : 0, 3_600_000)
+      assert.strictEqual(refusedFromIn(read), 3_600_000)
       assert.strictEqual(yield* bookings(bank), 0)
     }))
 

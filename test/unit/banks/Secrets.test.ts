@@ -3,42 +3,23 @@
  * The bank repeats what it got in each answer, as do the errors of the client.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Layer, Redacted, References, type Schema, Tracer } from "effect"
+import { Effect, Exit, Layer, Redacted, References, Tracer } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import { inspect } from "node:util"
-import * as Alpaca from "../../../src/banks/Alpaca.ts"
-import * as Increase from "../../../src/banks/Increase.ts"
 import * as OpenBankingUk from "../../../src/banks/OpenBankingUk.ts"
 import { OperationType } from "../../../src/domain/Operation.ts"
-import { ProviderAdapter, type ProviderOperation } from "../../../src/submission/providers/ProviderAdapter.ts"
+import type { ProviderOperation } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { fencedBanks, nowhere, secret, startAdapter } from "../../fixtures/banks/BankClient.ts"
 import { optionsAt, otherRequests, payment, signingKey } from "../../fixtures/banks/openBankingUk.ts"
 import { makeWorld } from "../../fixtures/submission/World.ts"
 
-const baseUrl = "http://127.0.0.1:1"
-const secret = "the-secret-key-of-the-account"
-
-type Adapter = Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
-
-const banks: Readonly<
-  Record<string, { readonly adapter: Adapter; readonly type: string; readonly payload: Schema.Json }>
-> = {
-  increase: {
-    adapter: Increase.at({ baseUrl, apiKey: Redacted.make(secret), mayPayFrom: () => Effect.succeed(true) }),
-    type: "ach_transfer",
-    payload: {
-      account_id: "account_own",
-      amount: "1.15",
-      currency: "USD",
-      external_account_id: "external_account_payee",
-      statement_descriptor: "Rent"
-    }
-  },
-  alpaca: {
-    adapter: Alpaca.at({ baseUrl, keys: { keyId: Redacted.make(`${secret}-id`), secretKey: Redacted.make(secret) } }),
-    type: "order",
-    payload: { symbol: "AAPL", qty: "1", side: "buy", type: "market", time_in_force: "day" }
-  },
-  "open-banking-uk": { adapter: OpenBankingUk.at(optionsAt(baseUrl)), type: "domestic_payment", payload: payment }
+const banks = {
+  ...fencedBanks,
+  "open-banking-uk": {
+    adapter: OpenBankingUk.at(optionsAt(nowhere)),
+    type: OperationType.make("domestic_payment"),
+    payload: payment
+  }
 }
 
 /** Headers of requests whose values are secret. */
@@ -125,9 +106,8 @@ describe.each(Object.entries(banks))("A worker of %s", (_, { adapter, payload, t
         }
       })
       const { layer, seen } = bankOf(failure, name.includes("token endpoint"))
-      const context = yield* Layer.build(Layer.provide(adapter, layer))
-      const { readStatus, submit } = Context.get(context, ProviderAdapter)
-      const typed = (operation: ProviderOperation) => ({ ...operation, type: OperationType.make(type) })
+      const { readStatus, submit } = yield* startAdapter(adapter, layer)
+      const typed = (operation: ProviderOperation) => ({ ...operation, type })
       const errors: Array<unknown> = []
       const note = <A, E>(effect: Effect.Effect<A, E>) =>
         Effect.onExit(effect, (exit) => Effect.sync(() => Exit.isFailure(exit) && errors.push(exit.cause)))

@@ -18,7 +18,7 @@ import {
   withServices
 } from "../../../fixtures/http/HttpFixed.ts"
 import type { Gateway } from "../../../fixtures/http/HttpGateway.ts"
-import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
+import { assertProblemOf, type Code } from "../../../fixtures/http/HttpProblem.ts"
 
 const get = `/v1/operations/${fixedId}`
 const list = "/v1/operations"
@@ -85,26 +85,38 @@ describe("A defect", () => {
   })
 })
 
-describe("A store that is unavailable", () => {
-  const unavailable: Readonly<Record<string, Services>> = {
-    "for reads": { find: away, list: away },
-    "for the verifier": { verify: away }
-  }
-  it.live.each(Object.keys(unavailable))(
-    "is 503 service_unavailable with Retry-After, and is logged: %s",
-    (name) =>
-      withServices(unavailable[name]!, ({ send }, { linesOf }) =>
+describe("A service that is unavailable", () => {
+  const noKeys = () => Effect.fail(new AuthorizationUnavailable({ cause: new Error(internals) }))
+
+  it.live.each<readonly [what: string, services: Services, code: Code, retryAfter: string, cause: string]>([
+    ["the store for reads", { find: away, list: away }, "service_unavailable", "1", internals],
+    ["the store for the verifier", { verify: away }, "service_unavailable", "1", internals],
+    // A token that cannot be checked is not a bad token.
+    [
+      "the authorization server",
+      { verify: noKeys },
+      "authorization_unavailable",
+      "5",
+      `the credential could not be verified: ${internals}`
+    ]
+  ])(
+    "is 503 with Retry-After, never 401, and is logged: %s",
+    ([, services, code, retryAfter, cause]) =>
+      withServices(services, ({ send }, { linesOf }) =>
         Effect.gen(function*() {
           for (const [index, target] of both.entries()) {
             const id = `unavailable-${index}`
             const answer = yield* send(target, { token, headers: { "x-request-id": id } })
-            assertProblemOf(answer, "service_unavailable")
-            assert.strictEqual(answer.headers["retry-after"], "1")
+            assertProblemOf(answer, code)
+            assert.strictEqual(answer.headers["retry-after"], retryAfter)
             assert.notInclude(answer.text, "hunter2")
-            assert.deepStrictEqual(linesOf(id).map(({ annotations }) => annotations["cause"]), [internals])
+            assert.deepStrictEqual(linesOf(id).map(({ annotations }) => annotations["cause"]), [cause])
           }
+          // A missing credential is 401 without any service.
+          assertProblemOf(yield* send(list), "missing_credentials")
         }))
   )
+
   // `HeldRequests` has the deadline of the store, on every way.
   it.live("is 503 once the deadline has passed, also if the verifier hangs", () =>
     withServices(
@@ -123,27 +135,6 @@ describe("A store that is unavailable", () => {
     Effect.gen(function*() {
       assert.strictEqual((yield* Lifecycle).options.deadline, 1800)
     }).pipe(Effect.provide(Lifecycle.layer())))
-})
-
-describe("An authorization server that is unavailable", () => {
-  it.live("is 503 authorization_unavailable, never 401: a token that cannot be checked is not a bad token", () =>
-    withServices({
-      verify: () => Effect.fail(new AuthorizationUnavailable({ cause: new Error(internals) }))
-    }, ({ send }, { linesOf }) =>
-      Effect.gen(function*() {
-        for (const [index, target] of both.entries()) {
-          const id = `no-keys-${index}`
-          const answer = yield* send(target, { token, headers: { "x-request-id": id } })
-          assertProblemOf(answer, "authorization_unavailable")
-          assert.strictEqual(answer.headers["retry-after"], "5")
-          assert.notInclude(answer.text, "hunter2")
-          assert.deepStrictEqual(linesOf(id).map(({ annotations }) => annotations["cause"]), [
-            `the credential could not be verified: ${internals}`
-          ])
-        }
-        // A missing credential is 401 without the authorization server.
-        assertProblemOf(yield* send(list), "missing_credentials")
-      })))
 })
 
 describe("A grant that the verifier knows and the store does not", () => {
