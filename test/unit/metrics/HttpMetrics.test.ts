@@ -1,8 +1,7 @@
 /** Requests are counted once, under labels that no client can choose, on both ways into the gateway. */
-import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Logger } from "effect"
-import { FetchHttpClient, HttpClient, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { Effect, Fiber, Layer } from "effect"
+import { HttpClient, HttpRouter, HttpServerResponse } from "effect/http"
 import * as fc from "fast-check"
 import * as http from "node:http"
 import { Api } from "../../../src/api/Api.ts"
@@ -10,16 +9,13 @@ import { McpApi } from "../../../src/api/McpApi.ts"
 import { problemKinds } from "../../../src/api/ProblemKinds.ts"
 import * as HttpMetrics from "../../../src/metrics/HttpMetrics.ts"
 import { documentationPaths } from "../../../src/server/Documentation.ts"
-import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { pathsOf } from "../../../src/server/gate/Edge.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
-import { Readiness } from "../../../src/services/Readiness.ts"
+import { composedServer } from "../../fixtures/http/ComposedServer.ts"
 import { heldStore, makeHeld, readOf } from "../../fixtures/http/HeldRequests.ts"
 import { fixedGateway, fixedId, fixedToken } from "../../fixtures/http/HttpFixed.ts"
 import { exchange, Gateway, type GatewayOptions } from "../../fixtures/http/HttpGateway.ts"
-import { baseUrl } from "../../fixtures/http/HttpProblem.ts"
-import { InMemoryLedger } from "../../fixtures/ledger/Ledger.ts"
 import { callOf, headersOf, modern, open, post } from "../../fixtures/mcp/HttpMcp.ts"
 import { AdminWire } from "../../fixtures/metrics/AdminWire.ts"
 import { counted, parseScrape } from "../../fixtures/metrics/Scrape.ts"
@@ -251,12 +247,8 @@ describe("The labels of the metrics of requests", () => {
 
 describe("The metrics of an application", () => {
   it.live("count its routes by their templates, also on a listener of its own and without a contract", () => {
-    const Application = layerServer(HttpRouter.add("GET", "/logos/:name", HttpServerResponse.text("logo")), []).pipe(
-      Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
-      Layer.provideMerge(NodeHttpServer.layer(http.createServer, { port: 0, host: "127.0.0.1" })),
-      Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
-      Layer.provideMerge(InMemoryLedger),
-      Layer.provideMerge(Logger.layer([]))
+    const Application = composedServer(
+      layerServer(HttpRouter.add("GET", "/logos/:name", HttpServerResponse.text("logo")), [])
     )
     const { layer, settled } = counted(Application, HttpMetrics.layer)
     return Effect.gen(function*() {

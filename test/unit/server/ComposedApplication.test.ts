@@ -2,29 +2,23 @@
  * An application with a mutation endpoint has one documentation, complete problems on every path, and a typed client. The
  * tests serve one on a socket, over a ledger in memory.
  */
-import { NodeHttpServer } from "@effect/platform-node"
-import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer, Logger, Redacted, Schema } from "effect"
-import { FetchHttpClient, HttpClient, HttpClientRequest, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer, Redacted, Schema } from "effect"
+import { FetchHttpClient, HttpClientRequest, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { createServer } from "node:http"
-import { Api } from "../../../src/api/Api.ts"
 import { makeClient } from "../../../src/api/Client.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import type { FinancialOperations } from "../../../src/domain/AuthorizationDetails.ts"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
 import type { Operation, OperationId } from "../../../src/domain/Operation.ts"
-import { documentedApi } from "../../../src/server/Documentation.ts"
-import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
-import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
 import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
 import { Approvals } from "../../../src/services/Approvals.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { Readiness } from "../../../src/services/Readiness.ts"
+import { composedServer, send } from "../../fixtures/http/ComposedServer.ts"
 import { assertProblem, baseUrl, mutationProblemTable, type Problem } from "../../fixtures/http/HttpProblem.ts"
-import { toHeaders } from "../../fixtures/http/HttpWire.ts"
-import { InMemoryLedger, issue } from "../../fixtures/ledger/Ledger.ts"
+import type { Answer } from "../../fixtures/http/HttpWire.ts"
+import { issue } from "../../fixtures/ledger/Ledger.ts"
 
 const paymentsWrite = Scope.make("payments:write")
 
@@ -56,18 +50,16 @@ const Handlers = HttpApiBuilder.group(
   TeamApi,
   "payments",
   Effect.fn(function*(handlers) {
-    const mutations = yield* MutationEndpoints
+    const { accept } = yield* MutationEndpoints
+    const take = (type: string) => ({ payload }: { readonly payload: Schema.Json }) =>
+      accept({ type, scope: paymentsWrite, payload })
     return handlers
-      .handle(
-        "pay",
-        ({ params, payload }) =>
-          mutations.accept({ type: "payment", scope: paymentsWrite, payload: { ...params, ...payload } })
-      )
-      .handle("charge", ({ payload }) => mutations.accept({ type: "fee", scope: paymentsWrite, payload }))
-      .handle("order", ({ payload }) => mutations.accept({ type: "order", scope: paymentsWrite, payload }))
-      .handle("stop", ({ payload }) => mutations.accept({ type: "stop", scope: paymentsWrite, payload }))
-      .handle("pause", ({ payload }) => mutations.accept({ type: "pause", scope: paymentsWrite, payload }))
-      .handle("send", ({ payload }) => mutations.accept({ type: "sending", scope: paymentsWrite, payload }))
+      .handle("pay", ({ params, payload }) => take("payment")({ payload: { ...params, ...payload } }))
+      .handle("charge", take("fee"))
+      .handle("order", take("order"))
+      .handle("stop", take("stop"))
+      .handle("pause", take("pause"))
+      .handle("send", take("sending"))
       .handle("hello", () => Effect.succeed({ message: "hello" }))
   })
 )
@@ -77,22 +69,10 @@ const TeamRoutes = Layer.mergeAll(
   HttpRouter.add("GET", "/logo", HttpServerResponse.text("logo"))
 )
 
-const Application = layerServer(TeamRoutes, [TeamApi]).pipe(
-  Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
-  Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" })),
-  Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
-  Layer.provideMerge(InMemoryLedger),
-  Layer.provideMerge(Logger.layer([]))
-)
-
-const send = Effect.fnUntraced(function*(request: HttpClientRequest.HttpClientRequest) {
-  const { headers, status, text } = yield* HttpClient.execute(request)
-  const headerLines = Object.entries(headers) as ReadonlyArray<[string, string]>
-  return { status, headerLines, headers: toHeaders(headerLines), text: yield* text }
-})
+const Application = composedServer(layerServer(TeamRoutes, [TeamApi]))
 
 /** Checks that the answer is a complete problem of this code. */
-const assertCode = (answer: Effect.Success<ReturnType<typeof send>>, code: string): Problem => {
+const assertCode = (answer: Answer, code: string): Problem => {
   const problem = assertProblem(answer)
   assert.strictEqual(problem.code, code)
   return problem
@@ -105,13 +85,15 @@ const client = Effect.fnUntraced(function*(accessToken: Redacted.Redacted<string
   )
 })
 
-/** Posts an amount, and checks nothing of the answer. */
-const post = (accessToken: Redacted.Redacted<string>, key: string, target = "/v1/accounts/a-1/payments") =>
+const ofAccount = "/v1/accounts/a-1/payments"
+
+/** Posts this body, and checks nothing of the answer. */
+const post = (accessToken: Redacted.Redacted<string>, key: string, body: Schema.Json, target = ofAccount) =>
   send(
     HttpClientRequest.post(target).pipe(
       HttpClientRequest.bearerToken(accessToken),
       HttpClientRequest.setHeader("idempotency-key", key),
-      HttpClientRequest.bodyJsonUnsafe({ amount: "12.00" })
+      HttpClientRequest.bodyJsonUnsafe(body)
     )
   )
 
@@ -182,7 +164,7 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
           ...mayPay,
           authorization_details: [{ type: "financial_operations", ...detail }]
         })
-        const answer = yield* post(access_token, code, target)
+        const answer = yield* post(access_token, code, { amount: "12.00" }, target)
         assert.strictEqual<string>(assertProblem(answer, mutationProblemTable).code, code, answer.text)
       }
     }))
@@ -208,7 +190,7 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
             read(`/v1/operations/changes${query}`),
             ({ text }) => JSON.parse(text) as { readonly operations: unknown; readonly next_change_token: string }
           )
-        const accepted = yield* post(access_token, "approval")
+        const accepted = yield* post(access_token, "approval", { amount: "12.00" })
         assert.strictEqual(accepted.status, 202, accepted.text)
         const waiting = JSON.parse(accepted.text) as Operation
         assert.deepInclude(waiting, { state: "accepted", under_review: true, terminal: false })
@@ -251,7 +233,7 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       const { access_token } = yield* issue(mayPay)
       const pay = (headers: Readonly<Record<string, string>>, body: string) =>
         send(
-          HttpClientRequest.post("/v1/accounts/a-1/payments").pipe(
+          HttpClientRequest.post(ofAccount).pipe(
             HttpClientRequest.bodyText(body, headers["content-type"] ?? "application/json"),
             HttpClientRequest.setHeaders({
               authorization: `Bearer ${Redacted.value(access_token)}`,
@@ -283,14 +265,9 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
 
   const fieldsOf = Effect.fnUntraced(function*(path: string, body: Schema.Json) {
     const { access_token } = yield* issue(mayPay)
-    const answer = yield* send(
-      HttpClientRequest.post(path).pipe(
-        HttpClientRequest.bearerToken(access_token),
-        HttpClientRequest.setHeader("idempotency-key", "key"),
-        HttpClientRequest.bodyJsonUnsafe(body)
-      )
-    )
-    return assertCode(answer, "invalid_request").fields!.map(({ message, path }) => `${path}: ${message}`)
+    return assertCode(yield* post(access_token, "key", body, path), "invalid_request").fields!.map((
+      { message, path }
+    ) => `${path}: ${message}`)
   })
 
   it.effect("names the member of a body that is not the literal of its only payload, and all others that do not fit", () =>
@@ -338,7 +315,7 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
   it.effect("has complete problems with a request id for unknown routes, wrong methods and long targets", () =>
     Effect.gen(function*() {
       assertCode(yield* send(HttpClientRequest.get("/nowhere")), "route_not_found")
-      const wrong = yield* send(HttpClientRequest.get("/v1/accounts/a-1/payments"))
+      const wrong = yield* send(HttpClientRequest.get(ofAccount))
       assertCode(wrong, "method_not_allowed")
       assert.strictEqual(wrong.headers["allow"], "POST, OPTIONS")
       const posted = yield* send(HttpClientRequest.post("/hello"))
@@ -375,14 +352,7 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
   it.effect("marks the answer to a repetition, and neither the first answer nor a problem", () =>
     Effect.gen(function*() {
       const { access_token } = yield* issue(mayPay)
-      const pay = (amount: string) =>
-        send(
-          HttpClientRequest.post("/v1/accounts/a-1/payments").pipe(
-            HttpClientRequest.bearerToken(access_token),
-            HttpClientRequest.setHeader("idempotency-key", "order-20"),
-            HttpClientRequest.bodyJsonUnsafe({ amount })
-          )
-        )
+      const pay = (amount: string) => post(access_token, "order-20", { amount })
       const answers = yield* Effect.forEach(["1.00", "1.00", "2.00", "1.00"], pay)
       const { id } = JSON.parse(answers[0]!.text) as { readonly id: OperationId }
       yield* OperationLedger.use(({ cancel }) => cancel(id, null))
@@ -399,13 +369,7 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
   it.effect("refuses members that the payload does not have, and sends no tag of a problem", () =>
     Effect.gen(function*() {
       const { access_token } = yield* issue(mayPay)
-      const answer = yield* send(
-        HttpClientRequest.post("/v1/accounts/a-1/payments").pipe(
-          HttpClientRequest.bearerToken(access_token),
-          HttpClientRequest.setHeader("idempotency-key", "order-19"),
-          HttpClientRequest.bodyJsonUnsafe({ amount: "1.00", memo: "x" })
-        )
-      )
+      const answer = yield* post(access_token, "order-19", { amount: "1.00", memo: "x" })
       const problem = assertCode(answer, "invalid_request")
       assert.deepStrictEqual(problem.fields?.map(({ path }) => path), ["body.memo"])
       assert.notInclude(answer.text, "_tag")
@@ -416,38 +380,4 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       const team = yield* client(Redacted.make("any"))
       assert.deepStrictEqual(yield* team.payments.hello({}), { message: "hello" })
     }))
-})
-
-describe("The documentation of several APIs", () => {
-  const Named = (identifier: string) =>
-    HttpApi.make("other").add(HttpApiGroup.make(identifier).add(HttpApiEndpoint.get("read", "/other")))
-
-  it("is the gateway's own without an application", () => {
-    assert.strictEqual<unknown>(documentedApi([]), Api)
-  })
-
-  it("keeps one copy of the gateway's groups if an application added them to its own API", () => {
-    const { paths } = OpenApi.fromApi(documentedApi([TeamApi.addHttpApi(Api)]))
-    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 7)
-  })
-
-  it("keeps the title of an API that has none of its own: its identifier", () => {
-    assert.strictEqual(OpenApi.fromApi(documentedApi([Named("others")])).info.title, "other")
-  })
-
-  it("refuses two groups of one name, because one would hide the other", () => {
-    assert.throws(() => documentedApi([TeamApi, Named("payments")]), /have the name payments/)
-    assert.throws(() => documentedApi([Named("operations")]), /have the name operations/)
-  })
-
-  it("runs the application's own transformation last", () => {
-    const api = TeamApi.annotate(OpenApi.Transform, (document) => ({ ...document, security: [{ bearer: [] }] }))
-    assert.deepStrictEqual(OpenApi.fromApi(documentedApi([api])).security, [{ bearer: [] }])
-  })
-
-  it("describes the endpoints of the gateway as its own document does", () => {
-    const alone = OpenApi.fromApi(Api)
-    const together = OpenApi.fromApi(documentedApi([TeamApi]))
-    for (const [path, item] of Object.entries(alone.paths)) assert.deepStrictEqual(together.paths[path], item, path)
-  })
 })

@@ -2,13 +2,17 @@
  * The gateway serves its API description, a page under its own policy, and a description of each problem. The tests
  * request them over a socket.
  */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { createHash } from "node:crypto"
+import { Api } from "../../../src/api/Api.ts"
+import { documentedApi } from "../../../src/server/Documentation.ts"
 import type { Document } from "../../fixtures/http/HttpConformance.ts"
 import { Gateway, memoryGateway } from "../../fixtures/http/HttpGateway.ts"
 import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/http/HttpProblem.ts"
 import { json } from "../../fixtures/http/HttpWire.ts"
+import { TeamApi } from "../../fixtures/http/TeamPayments.ts"
 
 /** The directives of a policy (CSP level 3), by name. */
 const parsePolicy = (policy: string): ReadonlyMap<string, ReadonlyArray<string>> =>
@@ -117,4 +121,38 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
         assert.deepStrictEqual(json(yield* send(path)), problem)
       }
     }))
+})
+
+describe("The documentation of several APIs", () => {
+  const Named = (identifier: string) =>
+    HttpApi.make("other").add(HttpApiGroup.make(identifier).add(HttpApiEndpoint.get("read", "/other")))
+
+  it("is the gateway's own without an application", () => {
+    assert.strictEqual<unknown>(documentedApi([]), Api)
+  })
+
+  it("keeps one copy of the gateway's groups if an application added them to its own API", () => {
+    const { paths } = OpenApi.fromApi(documentedApi([TeamApi.addHttpApi(Api)]))
+    assert.strictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 1)
+  })
+
+  it("keeps the title of an API that has none of its own: its identifier", () => {
+    assert.strictEqual(OpenApi.fromApi(documentedApi([Named("others")])).info.title, "other")
+  })
+
+  it("refuses two groups of one name, because one would hide the other", () => {
+    assert.throws(() => documentedApi([TeamApi, Named("payments")]), /have the name payments/)
+    assert.throws(() => documentedApi([Named("operations")]), /have the name operations/)
+  })
+
+  it("runs the application's own transformation last", () => {
+    const api = TeamApi.annotate(OpenApi.Transform, (document) => ({ ...document, security: [{ bearer: [] }] }))
+    assert.deepStrictEqual(OpenApi.fromApi(documentedApi([api])).security, [{ bearer: [] }])
+  })
+
+  it("describes the endpoints of the gateway as its own document does", () => {
+    const alone = OpenApi.fromApi(Api)
+    const together = OpenApi.fromApi(documentedApi([TeamApi]))
+    for (const [path, item] of Object.entries(alone.paths)) assert.deepStrictEqual(together.paths[path], item, path)
+  })
 })

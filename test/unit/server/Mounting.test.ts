@@ -4,18 +4,15 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
 import { edge } from "../../../src/server/gate/Edge.ts"
 import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { Problems } from "../../../src/server/gate/ProblemResponses.ts"
 import { GatewayRoutes } from "../../../src/server/Gateway.ts"
-import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { Readiness } from "../../../src/services/Readiness.ts"
-import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { checkAny } from "../../fixtures/http/HttpConformance.ts"
-import { emptyFeed, fixedId, fixedIdentity, fixedToken, operationWith, storeOf } from "../../fixtures/http/HttpFixed.ts"
+import { applicationServices, fixedId, fixedToken, operationWith, webHandler } from "../../fixtures/http/HttpFixed.ts"
 import { Observer } from "../../fixtures/http/HttpObserver.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/http/HttpProblem.ts"
 import { type Answer, toHeaders } from "../../fixtures/http/HttpWire.ts"
@@ -26,23 +23,14 @@ const Application = Layer.mergeAll(
   GatewayRoutes,
   HttpRouter.add("GET", "/", HttpServerResponse.text("the application"))
 ).pipe(
-  Layer.provide([
-    Layer.succeed(
-      OperationStore,
-      storeOf({
-        find: (_, id) => id === fixedId ? Effect.succeed(operationWith()) : Effect.die("broken"),
-        list: () => Effect.succeed({ operations: [], next: null })
-      })
-    ),
-    emptyFeed,
-    GrantVerifier.layerFixed(new Map([[fixedToken, fixedIdentity]])),
-    Readiness.layerAlways,
-    Lifecycle.layer(),
-    BaseUrl.layer(`${baseUrl}///`)
-  ]),
   Layer.provideMerge(NodeHttpServer.layerHttpServices),
-  Layer.provideMerge(Logger.layer([])),
-  Layer.provideMerge(Platform)
+  Layer.provideMerge(applicationServices({
+    reads: {
+      find: (_, id) => id === fixedId ? Effect.succeed(operationWith()) : Effect.die("broken"),
+      list: () => Effect.succeed({ operations: [], next: null })
+    },
+    url: `${baseUrl}///`
+  }))
 )
 
 const ask =
@@ -64,28 +52,23 @@ const ask =
 
 describe("The routes in another application", () => {
   it.live("keep the contract, and leave other paths to the application", () =>
-    Effect.acquireUseRelease(
-      Effect.sync(() => HttpRouter.toWebHandler(Application, { disableLogger: true })),
-      ({ handler }) =>
-        Effect.gen(function*() {
-          const get = ask(handler)
-          const authorization = `Bearer ${fixedToken}`
-          const target = `/v1/operations/${fixedId}`
-          assert.strictEqual((yield* get("/")).text, "the application")
-          assert.notProperty((yield* get("/nowhere")).headers, "x-request-id")
-          assert.strictEqual((yield* get("/healthz", { "x-request-id": "from-outside" })).status, 200)
-          assert.strictEqual((yield* get(target, { authorization })).status, 200)
-          assert.strictEqual((yield* get(target, { authorization, "if-none-match": "*" })).status, 304)
-          assertProblemOf(yield* get(target), "missing_credentials")
-          assertProblemOf(yield* get(target, { authorization: "Bearer x" }), "invalid_token")
-          assertProblemOf(yield* get("/v1/operations?x=1", { authorization }), "invalid_request")
-          assertProblemOf(yield* get(`${target.slice(0, -1)}0`, { authorization }), "internal_error")
-          assertProblemOf(yield* get(target, { accept: "text/html" }), "not_acceptable")
-          assertProblemOf(yield* get("/healthz?access_token=x", { accept: "text/html" }), "malformed_request")
-          assertProblemOf(yield* get("/problems/unknown"), "route_not_found")
-        }),
-      ({ dispose }) => Effect.promise(() => dispose())
-    ))
+    Effect.gen(function*() {
+      const get = ask(yield* webHandler(() => HttpRouter.toWebHandler(Application, { disableLogger: true })))
+      const authorization = `Bearer ${fixedToken}`
+      const target = `/v1/operations/${fixedId}`
+      assert.strictEqual((yield* get("/")).text, "the application")
+      assert.notProperty((yield* get("/nowhere")).headers, "x-request-id")
+      assert.strictEqual((yield* get("/healthz", { "x-request-id": "from-outside" })).status, 200)
+      assert.strictEqual((yield* get(target, { authorization })).status, 200)
+      assert.strictEqual((yield* get(target, { authorization, "if-none-match": "*" })).status, 304)
+      assertProblemOf(yield* get(target), "missing_credentials")
+      assertProblemOf(yield* get(target, { authorization: "Bearer x" }), "invalid_token")
+      assertProblemOf(yield* get("/v1/operations?x=1", { authorization }), "invalid_request")
+      assertProblemOf(yield* get(`${target.slice(0, -1)}0`, { authorization }), "internal_error")
+      assertProblemOf(yield* get(target, { accept: "text/html" }), "not_acceptable")
+      assertProblemOf(yield* get("/healthz?access_token=x", { accept: "text/html" }), "malformed_request")
+      assertProblemOf(yield* get("/problems/unknown"), "route_not_found")
+    }))
 })
 
 describe("The edge around the routes of another application", () => {
@@ -103,23 +86,18 @@ describe("The edge around the routes of another application", () => {
       Layer.provideMerge(Layer.succeed(Observer, observer)),
       Layer.provideMerge(Platform)
     )
-    return Effect.acquireUseRelease(
-      Effect.sync(() => HttpRouter.toWebHandler(Broken, { disableLogger: true })),
-      ({ handler }) =>
-        Effect.gen(function*() {
-          const get = ask(handler)
-          const answer = yield* get("/broken", { "x-request-id": "broken-request" })
-          assertProblemOf(answer, "internal_error")
-          assert.notInclude(answer.text, "hunter2")
-          const [cause, ...more] = observer.causesOf("broken-request")
-          assert.deepStrictEqual([cause!.level, more], ["ERROR", []])
-          assert.include(cause!.text, "hunter2")
-          assertProblemOf(yield* get("/split", { "x-request-id": "split-request" }), "response_contract_failed")
-          assert.include(observer.causesOf("split-request")[0]!.text, "the header x-own has a character")
-          assertProblemOf(yield* get("/elsewhere"), "route_not_found")
-        }),
-      ({ dispose }) => Effect.promise(() => dispose())
-    )
+    return Effect.gen(function*() {
+      const get = ask(yield* webHandler(() => HttpRouter.toWebHandler(Broken, { disableLogger: true })))
+      const answer = yield* get("/broken", { "x-request-id": "broken-request" })
+      assertProblemOf(answer, "internal_error")
+      assert.notInclude(answer.text, "hunter2")
+      const [cause, ...more] = observer.causesOf("broken-request")
+      assert.deepStrictEqual([cause!.level, more], ["ERROR", []])
+      assert.include(cause!.text, "hunter2")
+      assertProblemOf(yield* get("/split", { "x-request-id": "split-request" }), "response_contract_failed")
+      assert.include(observer.causesOf("split-request")[0]!.text, "the header x-own has a character")
+      assertProblemOf(yield* get("/elsewhere"), "route_not_found")
+    })
   })
 })
 

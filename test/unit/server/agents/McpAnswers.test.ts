@@ -3,8 +3,7 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
-import { inWords, sentences } from "../../../../src/mcp/Advice.ts"
-import { adviceOnRefusal } from "../../../../src/mcp/Advice.ts"
+import { adviceOnRefusal, inWords, sentences } from "../../../../src/mcp/Advice.ts"
 import { operationTools } from "../../../../src/mcp/OperationTools.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"

@@ -25,14 +25,13 @@ import { Observer } from "../../../fixtures/http/HttpObserver.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
 import { openWire } from "../../../fixtures/http/HttpWire.ts"
 import {
+  begin,
   callOf,
   eventsOf,
-  headersOf,
   legacy,
   type Message,
   messagesOf,
   modern,
-  open,
   post,
   requestOf
 } from "../../../fixtures/mcp/HttpMcp.ts"
@@ -53,15 +52,9 @@ const serve = Effect.fnUntraced(function*(services: Services, lifecycle: Partial
 const wait = (version: string, id: unknown, seconds: number) =>
   callOf(version, id, "wait_for_operation", { id: fixedId, seconds }, { progressToken: "p" })
 
-const start = (port: number, message: Message, accept?: string) =>
-  open(port, {
-    body: JSON.stringify(message),
-    headers: {
-      ...headersOf(message),
-      authorization: `Bearer ${fixedToken}`,
-      ...accept === undefined ? {} : { accept }
-    }
-  })
+const start = (port: number, message: Message, headers = {}) => begin(port, fixedToken, message, headers)
+
+const json = { accept: "application/json" }
 
 const hasProgress = (text: string) => text.includes("notifications/progress")
 
@@ -96,7 +89,7 @@ const endings: Readonly<Record<string, (port: number, version: string) => Promis
     stream.destroy()
   },
   "left in mid-wait": async (port, version) => {
-    const call = start(port, wait(version, 1, 55), "application/json")
+    const call = start(port, wait(version, 1, 55), json)
     await new Promise((resolve) => setTimeout(resolve, 20))
     call.destroy()
   },
@@ -213,7 +206,7 @@ describe("A call of an agent", () => {
       const { lifecycle, port } = yield* serve({}, { ...limits, drainTimeout: 120_000 })
       const waits = [modern, legacy].flatMap((version) => [
         start(port, wait(version, 1, 55)),
-        start(port, wait(version, 1, 55), "application/json")
+        start(port, wait(version, 1, 55), json)
       ])
       yield* Effect.repeat(freePlaces(lifecycle, limits.maxWaiting), {
         until: (places) => places === limits.maxWaiting - waits.length

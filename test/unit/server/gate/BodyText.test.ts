@@ -10,12 +10,9 @@ import { OpenGate } from "../../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../../src/api/MutationEndpoint.ts"
 import * as CompiledGroup from "../../../../src/dispatch/CompiledGroup.ts"
 import { McpRoutes } from "../../../../src/server/agents/McpRoutes.ts"
-import { GateLayer } from "../../../../src/server/gate/Gate.ts"
-import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
 import { layerServer } from "../../../../src/server/Gateway.ts"
-import { MutationRequestLayer } from "../../../../src/server/mutations/MutationEndpoints.ts"
 import { serveApplication } from "../../../fixtures/http/HeldRequests.ts"
-import { fixedToken, operationWith } from "../../../fixtures/http/HttpFixed.ts"
+import { applicationGate, fixedToken, operationWith } from "../../../fixtures/http/HttpFixed.ts"
 import { assertProblemOf, baseUrl } from "../../../fixtures/http/HttpProblem.ts"
 import { openRequest } from "../../../fixtures/http/HttpWire.ts"
 import { callOf, headersOf, legacy } from "../../../fixtures/mcp/HttpMcp.ts"
@@ -38,8 +35,7 @@ const Server = layerServer(
           .handle("open", ({ payload }) =>
             Effect.succeed(payload.name))
       ))),
-    Layer.provide([MutationRequestLayer, GateLayer]),
-    Layer.provide(Problems.layer)
+    Layer.provide(applicationGate)
   ),
   [TeamApi],
   McpRoutes()
@@ -48,13 +44,8 @@ const Server = layerServer(
 const named = { "/v1/payments": { name: "Müller" }, "/v1/open": { name: "Müller" } }
 const bodies = Object.entries({ ...named, "/mcp": callOf(legacy, 1, "get_operation", { id: "Müller" }) })
 
-const reads = {
-  find: () => Effect.succeed(operationWith()),
-  list: () => Effect.succeed({ operations: [operationWith()], next: null })
-}
-
 const makeSend = Effect.map(
-  serveApplication(Server, reads, {}),
+  serveApplication(Server, {}),
   ({ port }) => (path: string, body: Buffer, type = "application/json") =>
     openRequest(port, path, {
       method: "POST",

@@ -7,11 +7,8 @@ import { Effect, Fiber } from "effect"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
 import { makeHeld, ways } from "../../../fixtures/http/HeldRequests.ts"
 import { fixedIdentity } from "../../../fixtures/http/HttpFixed.ts"
+import { acquireWire } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
-import { openWire } from "../../../fixtures/http/HttpWire.ts"
-
-const open = (port: number) =>
-  Effect.acquireRelease(Effect.promise(() => openWire(port)), (wire) => Effect.sync(() => wire.destroy()))
 
 const names = Object.keys(ways) as ReadonlyArray<keyof typeof ways>
 
@@ -20,7 +17,7 @@ const slots = { maxInFlight: 2, maxInFlightPerClient: 2 }
 /** Sends each request of the way on a connection of its own. */
 const sendAll = Effect.fnUntraced(function*(requests: ReadonlyArray<string>, port: number) {
   return yield* Effect.forEach(requests, (request) =>
-    Effect.map(open(port), (wire) => {
+    Effect.map(acquireWire(port), (wire) => {
       wire.send(request)
       return wire
     }))

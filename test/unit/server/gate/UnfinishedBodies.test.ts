@@ -10,79 +10,60 @@ import { Gate, OpenGate } from "../../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../../src/api/MutationEndpoint.ts"
 import type { ClientId, GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { McpRoutes } from "../../../../src/server/agents/McpRoutes.ts"
-import { GateLayer } from "../../../../src/server/gate/Gate.ts"
 import type { Lifecycle, LifecycleOptions } from "../../../../src/server/gate/Lifecycle.ts"
-import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
 import { layerServer } from "../../../../src/server/Gateway.ts"
-import { MutationRequestLayer } from "../../../../src/server/mutations/MutationEndpoints.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
 import { type Held, heldStore, makeHeld, serveApplication } from "../../../fixtures/http/HeldRequests.ts"
-import { fixedId, fixedIdentity, operationWith } from "../../../fixtures/http/HttpFixed.ts"
+import { applicationGate, fixedId, fixedIdentity, freshReads, operationWith } from "../../../fixtures/http/HttpFixed.ts"
+import { acquireWire } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../../fixtures/http/HttpProblem.ts"
-import { openWire, type Wire } from "../../../fixtures/http/HttpWire.ts"
+import type { Answer, Wire } from "../../../fixtures/http/HttpWire.ts"
 import { requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
 
 const Payment = Schema.Struct({ amount: Schema.String })
 
+const success = Schema.String
+const form = Payment.pipe(HttpApiSchema.asFormUrlEncoded())
+const stream = HttpApiSchema.StreamUint8Array()
+
 class TeamApi extends HttpApi.make("team").add(
-  HttpApiGroup.make("payments")
-    .add(mutationEndpoint("pay", "/v1/payments", { payload: Payment }))
-    .add(HttpApiEndpoint.post("own", "/v1/own", { payload: Payment, success: Schema.String }).middleware(Gate))
-    .add(
-      HttpApiEndpoint.post("form", "/v1/form", {
-        payload: Payment.pipe(HttpApiSchema.asFormUrlEncoded()),
-        success: Schema.String
-      }).middleware(Gate)
-    )
-    .add(
-      HttpApiEndpoint.post("upload", "/v1/upload", {
-        payload: HttpApiSchema.StreamUint8Array(),
-        success: Schema.String
-      }).middleware(Gate)
-    )
-    .add(HttpApiEndpoint.post("open", "/v1/open", { payload: Payment, success: Schema.String }).middleware(OpenGate))
+  HttpApiGroup.make("payments").add(
+    mutationEndpoint("pay", "/v1/payments", { payload: Payment }),
+    HttpApiEndpoint.post("own", "/v1/own", { payload: Payment, success }).middleware(Gate),
+    HttpApiEndpoint.post("form", "/v1/form", { payload: form, success }).middleware(Gate),
+    HttpApiEndpoint.post("upload", "/v1/upload", { payload: stream, success }).middleware(Gate),
+    HttpApiEndpoint.post("open", "/v1/open", { payload: Payment, success }).middleware(OpenGate)
+  )
 ) {}
 
-const amounts = Effect.fnUntraced(function*(payload: { readonly amount: string }) {
-  return yield* Effect.succeed(payload.amount)
-})
+const amountIn = ({ payload }: { readonly payload: typeof Payment.Type }) => Effect.succeed(payload.amount)
 
 const Team = HttpApiBuilder.group(TeamApi, "payments", (handlers) =>
   handlers
     .handle("pay", () =>
       Effect.succeed(HttpApiSchema.withHeaders({ body: operationWith(), headers: { location: `${baseUrl}/paid` } })))
-    .handle("own", ({ payload }) =>
-      amounts(payload))
-    .handle("form", ({ payload }) => amounts(payload))
-    .handle("upload", ({ payload }) => Effect.map(Effect.orDie(Stream.mkString(Stream.decodeText(payload))), String))
-    .handle("open", ({ payload }) => amounts(payload)))
+    .handle("own", amountIn)
+    .handle("form", amountIn)
+    .handle("upload", ({ payload }) =>
+      Effect.map(Effect.orDie(Stream.mkString(Stream.decodeText(payload))), String))
+    .handle("open", amountIn))
 
 const identityOf = (client: string): GrantIdentity => ({ ...fixedIdentity, client_id: client as ClientId })
 
 /** The access token of a client is its name. */
 const clients = ["attacker", "other"]
 
-const TeamRoutes = HttpApiBuilder.layer(TeamApi).pipe(
-  Layer.provide(Team),
-  Layer.provide([MutationRequestLayer, GateLayer]),
-  Layer.provide(Problems.layer)
-)
+const TeamRoutes = HttpApiBuilder.layer(TeamApi).pipe(Layer.provide(Team), Layer.provide(applicationGate))
 
 const WholeServer = layerServer(TeamRoutes, [TeamApi], McpRoutes())
 
-const reads = {
-  find: () => Effect.succeed(operationWith()),
-  list: () => Effect.succeed({ operations: [operationWith()], next: null })
-}
-
 /** Opens a server of an application. Its reads are held, if there is something that holds them. */
 const serve = (lifecycle: Partial<LifecycleOptions>, held: Held | null = null, Server = WholeServer) =>
-  serveApplication(
-    Server,
-    held === null ? reads : heldStore(held),
-    { deadline: 60_000, bodyTimeout: 60_000, ...lifecycle },
-    new Map(clients.map((client) => [client, identityOf(client)]))
-  )
+  serveApplication(Server, {
+    reads: held === null ? freshReads : heldStore(held),
+    lifecycle: { deadline: 60_000, bodyTimeout: 60_000, ...lifecycle },
+    tokens: new Map(clients.map((client) => [client, identityOf(client)]))
+  })
 
 interface Post {
   readonly path: string
@@ -132,14 +113,14 @@ const wholeOf = (post: Post, client = "attacker"): string =>
 const readOf = (client: string): string =>
   `GET /v1/operations/${fixedId} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${client}\r\n\r\n`
 
-const open = (port: number) =>
-  Effect.acquireRelease(Effect.promise(() => openWire(port)), (wire) => Effect.sync(() => wire.destroy()))
-
 const send = Effect.fnUntraced(function*(port: number, bytes: string) {
-  const wire = yield* open(port)
+  const wire = yield* acquireWire(port)
   wire.send(bytes)
   return wire
 })
+
+const refused = (answer: Answer, detail: string) =>
+  assert.strictEqual(assertProblemOf(answer, "service_unavailable").detail, detail)
 
 /** Waits for a condition that no event announces. */
 const until = Effect.fnUntraced(function*(isMet: () => boolean) {
@@ -164,17 +145,17 @@ const untilHeld = Effect.fnUntraced(function*(port: number, held: Held, client =
 
 const next = (wire: Wire) => Effect.promise(async () => (await wire.next())!)
 
+/** The first connection that is answered, and the answer. */
+const firstOf = (wires: ReadonlyArray<Wire>) =>
+  Effect.promise(() => Promise.race(wires.map(async (wire) => [wire, (await wire.next())!] as const)))
+
 /** Sends requests without their last byte, one more than the bound, and returns those that were not refused. */
 const fill = Effect.fnUntraced(function*(port: number, post: Post, bound: number) {
   const wires = yield* Effect.replicateEffect(send(port, wholeOf(post).slice(0, -1)), bound + 1)
-  const [refused, answer] = yield* Effect.promise(() =>
-    Promise.race(wires.map(async (wire) => [wire, (await wire.next())!] as const))
-  )
-  assert.deepInclude(assertProblemOf(answer, "service_unavailable"), {
-    detail: "Too many bodies of the client are arriving."
-  })
+  const [first, answer] = yield* firstOf(wires)
+  refused(answer, "Too many bodies of the client are arriving.")
   assert.strictEqual(answer.headers["retry-after"], "1")
-  return wires.filter((wire) => wire !== refused)
+  return wires.filter((wire) => wire !== first)
 })
 
 describe("A body that has not arrived", () => {
@@ -257,13 +238,9 @@ describe("A body that has not arrived", () => {
       const chunked = (client: string) =>
         headOf(post, client, "Transfer-Encoding: chunked") + `${post.body.length.toString(16)}\r\n${post.body}\r\n`
       const wires = yield* Effect.forEach(clients, (client) => send(port, chunked(client)))
-      const [refused, answer] = yield* Effect.promise(() =>
-        Promise.race(wires.map(async (wire) => [wire, (await wire.next())!] as const))
-      )
-      assert.deepInclude(assertProblemOf(answer, "service_unavailable"), {
-        detail: "The arriving bodies have too many bytes in all."
-      })
-      const kept = wires.find((wire) => wire !== refused)!
+      const [first, answer] = yield* firstOf(wires)
+      refused(answer, "The arriving bodies have too many bytes in all.")
+      const kept = wires.find((wire) => wire !== first)!
       kept.send("0\r\n\r\n")
       assert.strictEqual((yield* next(kept)).status, 200)
       const body = lifecycle.openBody("other")!
@@ -281,9 +258,7 @@ describe("A body that has not arrived", () => {
         wire.send("1\r\na\r\n")
         yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
       }
-      assert.deepInclude(assertProblemOf(yield* Fiber.join(fiber), "service_unavailable"), {
-        detail: "The arriving bodies have too many bytes in all."
-      })
+      refused(yield* Fiber.join(fiber), "The arriving bodies have too many bytes in all.")
     }))
 
   it.live("is refused by its announced length before it takes a place", () =>
@@ -330,7 +305,7 @@ describe("A body that arrived", () => {
         const read = yield* untilHeld(port, held)
         wire.send(post.body.at(-1)!)
         const answer = yield* next(wire)
-        assert.deepInclude(assertProblemOf(answer, "service_unavailable"), { detail: "Too many requests are running." })
+        refused(answer, "Too many requests are running.")
         held.release()
         assert.strictEqual((yield* next(read)).status, 200)
         wire.send(wholeOf(post))
@@ -346,9 +321,7 @@ describe("A body that arrived", () => {
       const wire = yield* send(port, wholeOf(post).slice(0, -1))
       const read = yield* untilHeld(port, held, "attacker")
       wire.send(post.body.at(-1)!)
-      assert.deepInclude(assertProblemOf(yield* next(wire), "service_unavailable"), {
-        detail: "The client has too many running requests."
-      })
+      refused(yield* next(wire), "The client has too many running requests.")
       held.release()
       assert.strictEqual((yield* next(read)).status, 200)
     }))

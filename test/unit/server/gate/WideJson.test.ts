@@ -4,7 +4,7 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger, Schema } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import * as fc from "fast-check"
@@ -12,16 +12,16 @@ import { Gate } from "../../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../../src/api/MutationEndpoint.ts"
 import { bodyLimits, findExcess, type JsonLimits } from "../../../../src/domain/JsonLimits.ts"
 import { payloadDecoders } from "../../../../src/domain/PayloadSchemas.ts"
-import { BaseUrl } from "../../../../src/server/gate/BaseUrl.ts"
-import { GateLayer } from "../../../../src/server/gate/Gate.ts"
-import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
-import { Problems } from "../../../../src/server/gate/ProblemResponses.ts"
-import { MutationRequestLayer } from "../../../../src/server/mutations/MutationEndpoints.ts"
-import { GrantVerifier } from "../../../../src/services/verification/GrantVerifier.ts"
-import { fixedIdentity, fixedToken, operationWith, withServices } from "../../../fixtures/http/HttpFixed.ts"
+import {
+  applicationGate,
+  applicationServices,
+  fixedToken,
+  operationWith,
+  webHandler,
+  withServices
+} from "../../../fixtures/http/HttpFixed.ts"
 import { assertProblemOf, baseUrl, type Problem } from "../../../fixtures/http/HttpProblem.ts"
 import { headersOf, legacy, modern, open, post, requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
-import { Platform } from "../../../fixtures/postgres/TestDatabase.ts"
 
 const wideObject = (members: number) =>
   Object.fromEntries(Array.from({ length: members }, (_, index) => [`member${index}`, 1]))
@@ -144,22 +144,8 @@ describe("The limits of JSON", () => {
   })
 
   it("have no answer, and end, for text that is no JSON", () => {
-    for (
-      const text of [
-        "",
-        "\"",
-        "\"\\",
-        "]]]]",
-        "}{",
-        ":::",
-        ",,,,,,,",
-        "{\"a",
-        "[\"\\\"",
-        "\\\"".repeat(30_000)
-      ]
-    ) {
-      assert.isNull(findExcess(text, small), text.slice(0, 20))
-    }
+    const texts = ["", "\"", "\"\\", "]]]]", "}{", ":::", ",,,,,,,", "{\"a", "[\"\\\"", "\\\"".repeat(30_000)]
+    for (const text of texts) assert.isNull(findExcess(text, small), text.slice(0, 20))
     assert.isNotNull(findExcess("[".repeat(1_000_000), bodyLimits))
     assert.isNotNull(findExcess("{:::::::", small))
   })
@@ -200,20 +186,11 @@ const makePosting = Effect.gen(function*() {
         Effect.succeed("taken")))
   const routes = HttpApiBuilder.layer(TeamApi).pipe(
     Layer.provide(Team),
-    Layer.provide([MutationRequestLayer, GateLayer]),
-    Layer.provide(Problems.layer),
-    Layer.provide([
-      GrantVerifier.layerFixed(new Map([[fixedToken, fixedIdentity]])),
-      Lifecycle.layer(),
-      BaseUrl.layer(baseUrl)
-    ]),
-    Layer.provideMerge([NodeHttpServer.layerHttpServices, Platform]),
-    Layer.provideMerge(Logger.layer([]))
+    Layer.provide(applicationGate),
+    Layer.provideMerge(NodeHttpServer.layerHttpServices),
+    Layer.provideMerge(applicationServices())
   )
-  const { handler } = yield* Effect.acquireRelease(
-    Effect.sync(() => HttpRouter.toWebHandler(routes, { disableLogger: true })),
-    ({ dispose }) => Effect.promise(() => dispose())
-  )
+  const handler = yield* webHandler(() => HttpRouter.toWebHandler(routes, { disableLogger: true }))
   const send = (path: string, body: Schema.Json) => sendText(path, JSON.stringify(body))
   const sendText = (path: string, body: string) =>
     Effect.promise(async () => {

@@ -1,20 +1,15 @@
 /**
  * The page at `/` is for people alone, and an application may have `/` for itself. The tests request it over a socket.
  */
-import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer, Logger, Schema } from "effect"
-import { FetchHttpClient, HttpClient, HttpClientRequest, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { Effect, Layer, Schema } from "effect"
+import { HttpClientRequest, HttpRouter, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { createServer } from "node:http"
-import { BaseUrl } from "../../../../src/server/gate/BaseUrl.ts"
-import { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
 import { layerServer } from "../../../../src/server/Gateway.ts"
-import { Readiness } from "../../../../src/services/Readiness.ts"
+import { composedServer, send } from "../../../fixtures/http/ComposedServer.ts"
 import { pageType } from "../../../fixtures/http/HttpConformance.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../../fixtures/http/HttpProblem.ts"
-import { InMemoryLedger } from "../../../fixtures/ledger/Ledger.ts"
 
 const accept = "text/html,application/xhtml+xml,*/*;q=0.8"
 
@@ -85,18 +80,9 @@ const readRoot = (
   routes: Layer.Layer<never, never, Layer.Services<typeof RootRoute>>,
   apis: ReadonlyArray<HttpApi.Constraint> = []
 ) =>
-  Effect.gen(function*() {
-    const { status, text } = yield* HttpClient.execute(HttpClientRequest.get("/", { headers: { accept } }))
-    return { status, text: yield* text }
-  }).pipe(Effect.provide(
-    layerServer(routes, apis).pipe(
-      Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
-      Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" })),
-      Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
-      Layer.provide(InMemoryLedger),
-      Layer.provide(Logger.layer([]))
-    )
-  ))
+  send(HttpClientRequest.get("/", { headers: { accept } })).pipe(
+    Effect.provide(composedServer(layerServer(routes, apis)))
+  )
 
 const own = HttpServerResponse.text("own")
 

@@ -7,10 +7,7 @@ import type { Lifecycle } from "../../../../src/server/gate/Lifecycle.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
 import { makeHeld, readOf, ways } from "../../../fixtures/http/HeldRequests.ts"
 import { fixedId, fixedIdentity } from "../../../fixtures/http/HttpFixed.ts"
-import { openWire } from "../../../fixtures/http/HttpWire.ts"
-
-const open = (port: number) =>
-  Effect.acquireRelease(Effect.promise(() => openWire(port)), (wire) => Effect.sync(() => wire.destroy()))
+import { acquireWire } from "../../../fixtures/http/HttpGateway.ts"
 
 /** The operation of the held store never ends. */
 const waiting = (seconds: number) => readOf(`/v1/operations/${fixedId}`, `Prefer: wait=${seconds}\r\n`)
@@ -49,7 +46,7 @@ describe.concurrent("A request that waits", () => {
     (name) =>
       Effect.gen(function*() {
         const { lifecycle, port } = yield* ways[name](released(), { ...limits, deadline: 1500 })
-        const wire = yield* open(port)
+        const wire = yield* acquireWire(port)
         wire.send(waiting(2))
         const answer = yield* Effect.promise(() => wire.next())
         assert.strictEqual(answer!.status, 200)
@@ -64,7 +61,7 @@ describe.concurrent("A request that waits", () => {
       Effect.gen(function*() {
         const { lifecycle, port } = yield* ways[name](released(), { ...limits, deadline: 60_000 })
         for (let round = 0; round < 3; round++) {
-          const wire = yield* open(port)
+          const wire = yield* acquireWire(port)
           wire.send(waiting(60))
           yield* Effect.repeat(roomFor(lifecycle), { until: (room) => room === "a slot" })
           wire.destroy()

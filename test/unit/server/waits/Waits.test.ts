@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, Fiber, Logger, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import type { Grant } from "../../../../src/domain/Grant.ts"
+import type { Grant, GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { isOverdue } from "../../../../src/server/gate/Lifecycle.ts"
 import { Grants } from "../../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
@@ -17,6 +17,12 @@ import { makeSteppingClock } from "../../../fixtures/SteppingClock.ts"
 const start = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.forkChild(effect, { startImmediately: true })
 
 const exitOf = (fiber: Fiber.Fiber<unknown, unknown>) => fiber.pollUnsafe()
+
+/** The token of the feed from which on a grant waits for changes. */
+const tokenOf = (grant: GrantIdentity) =>
+  OperationFeed.use(({ since }) =>
+    Effect.map(since(grant, { states: [], type: null, page_size: 100, after: null }), ({ next }) => next)
+  )
 
 /** A grant with an accepted operation. */
 const scene = Effect.gen(function*() {
@@ -45,25 +51,18 @@ describe("A wait", () => {
       Effect.gen(function*() {
         const { change, changes, end, watcher } = yield* openProcess({ deadline: 60_000 }, { feed, read })
         const { identity, operation } = yield* scene
-        const { next } = yield* (yield* OperationFeed).since(identity, {
-          states: [],
-          type: null,
-          page_size: 100,
-          after: null
-        })
+        const next = yield* tokenOf(identity)
         const honoured = <E>(wait: Effect.Effect<{ readonly isHonoured: boolean }, E>) =>
           start(Effect.map(wait, ({ isHonoured }) => isHonoured))
-        const waits = []
+        const waits: Array<Fiber.Fiber<boolean, unknown>> = []
         // In most runs the watcher runs for another request already, at any moment of its interval.
         if (before !== null) {
           waits.push(yield* honoured(change(identity, operation, 60)))
           yield* TestClock.adjust(before)
         }
-        for (
-          const wait of [change(identity, operation, 60), end(identity, operation, 60), changes(identity, next, 60)]
-        ) {
-          waits.push(yield* honoured<unknown>(wait))
-        }
+        waits.push(yield* honoured(change(identity, operation, 60)))
+        waits.push(yield* honoured(end(identity, operation, 60)))
+        waits.push(yield* honoured(changes(identity, next, 60)))
         let moved = operation
         const states = [...ways[pauses.length - 2] ?? [], "failed"] as const
         for (const [at, pause] of pauses.entries()) {
@@ -99,16 +98,7 @@ describe("A wait", () => {
       const { identity, operation } = yield* scene
       const one = yield* start(change(identity, operation, 3))
       const other = yield* scene
-      const all = yield* start(changes(
-        other.identity,
-        (yield* (yield* OperationFeed).since(other.identity, {
-          states: [],
-          type: null,
-          page_size: 100,
-          after: null
-        })).next,
-        3
-      ))
+      const all = yield* start(changes(other.identity, yield* tokenOf(other.identity), 3))
       yield* TestClock.adjust(2999)
       assert.deepStrictEqual([exitOf(one), exitOf(all)], [undefined, undefined])
       yield* TestClock.adjust(1)
@@ -195,14 +185,11 @@ describe("A wait", () => {
   it.effect("that is interrupted at any moment leaves no slot and no waiter behind", () =>
     Effect.gen(function*() {
       const slow = { before: 30, after: 30 }
-      const options = {
-        maxInFlight: 2,
-        maxInFlightPerClient: 2,
-        maxWaiting: 2,
-        maxWaitingPerClient: 2,
-        deadline: 60_000
-      }
-      const { end, lifecycle, watcher } = yield* openProcess(options, { feed: slow, read: slow })
+      const limits = { maxInFlight: 2, maxInFlightPerClient: 2, maxWaiting: 2, maxWaitingPerClient: 2 }
+      const { end, lifecycle, watcher } = yield* openProcess({ ...limits, deadline: 60_000 }, {
+        feed: slow,
+        read: slow
+      })
       const { identity } = yield* scene
       for (let moment = 0; moment < 400; moment += 10) {
         const { operation } = yield* accept(identity)
