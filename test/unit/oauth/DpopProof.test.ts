@@ -8,7 +8,7 @@ import { TestClock } from "effect/testing"
 import { makeDpopNonces } from "../../../src/oauth/DpopNonces.ts"
 import { defaultDpopSettings, type DpopSettings, validateDpopSettings } from "../../../src/oauth/DpopProof.ts"
 import { athOf, epoch, proofOf, provenOf, signerOf, thumbprintOf } from "../../fixtures/oauth/Issuing.ts"
-import { eachVerdict, judged, makeScene, makeVerify, token, url, verdictOn } from "./ProofScene.ts"
+import { eachVerdict, judged, makeScene, makeVerify, token, url, verdictOn } from "../../fixtures/oauth/ProofScene.ts"
 
 describe("A DPoP proof", () => {
   it.effect("that is good yields its key, its identifier, and the time until which it must be remembered", () =>

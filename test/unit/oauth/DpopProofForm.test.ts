@@ -7,8 +7,8 @@ import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { createHmac, generateKeyPairSync } from "node:crypto"
-import { epoch, proofOf, provenOf, sign, signerOf, thumbprintOf } from "../../fixtures/oauth/Issuing.ts"
-import { encode, judged, makeScene, makeVerify, token, verdictOn } from "./ProofScene.ts"
+import { encode, epoch, proofOf, provenOf, sign, signerOf, thumbprintOf } from "../../fixtures/oauth/Issuing.ts"
+import { judged, makeScene, makeVerify, token, verdictOn } from "../../fixtures/oauth/ProofScene.ts"
 
 describe("A DPoP proof", () => {
   it.effect("is a single JWT of at most 8 KiB (checks 1 and 2)", () =>

@@ -5,11 +5,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
 import { TestClock } from "effect/testing"
-import { type FakeServer, makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
+import { type FakeServer, makeFakeServer, metadata } from "../../fixtures/oauth/FakeServer.ts"
 import { issuer, signerOf } from "../../fixtures/oauth/Issuing.ts"
-import { jwkOf, keySetOf } from "../../fixtures/oauth/TokenScene.ts"
-
-const metadata = "/.well-known/oauth-authorization-server"
+import { jwkOf, keySetOf, makeFetched } from "../../fixtures/oauth/TokenScene.ts"
 
 /** Key sets without a key for the algorithms that the gateway accepts by default. */
 const uselessSets = Effect.gen(function*() {
@@ -33,13 +31,6 @@ const warnings = <A, E, R>(effect: Effect.Effect<A, E, R>) => {
   })
   return Effect.map(Effect.provide(effect, Logger.layer([logger])), () => lines)
 }
-
-const makeFetched = Effect.gen(function*() {
-  const server = makeFakeServer([yield* jwkOf("one")])
-  const search = yield* keySetOf(server)
-  assert.strictEqual(yield* search("one"), "found")
-  return { server, search }
-})
 
 /** Serves this instead of good documents, and returns the results for a known and an unknown key over an hour. */
 const verdictsUnder = Effect.fnUntraced(function*(spoil: (server: FakeServer) => void) {

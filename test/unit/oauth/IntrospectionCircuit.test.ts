@@ -7,6 +7,8 @@ import { Effect, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import {
   answerMadeUp,
+  forkMany,
+  isOver,
   judged,
   makeKnown,
   makeScene,
@@ -59,11 +61,8 @@ describe("Tokens that a stranger makes up", () => {
     Effect.gen(function*() {
       const { server, verify } = yield* makeKnown()
       answerMadeUp(server, "silence")
-      const strangers = yield* Effect.forEach(
-        Array.from({ length: 1000 }),
-        (_, index) => Effect.forkChild(judged(verify(`made-up-${index}`)))
-      )
-      const refused = () => strangers.filter((stranger) => stranger.pollUnsafe() !== undefined).length
+      const strangers = yield* forkMany(1000, (index) => judged(verify(`made-up-${index}`)))
+      const refused = () => strangers.filter(isOver).length
       // 32 are asked about, and seven times as many wait; the others are refused at once.
       yield* until(() => refused() === 1000 - 8 * 32 && server.open === 32)
       assert.strictEqual(yield* judged(verify("known")), "accepted")
@@ -82,11 +81,8 @@ describe("Tokens that a stranger makes up", () => {
       server.mostOpen = 0
       const holders = yield* Effect.forEach(names, (name) => Effect.forkChild(judged(verify(name))))
       yield* until(() => server.open === 64)
-      const strangers = yield* Effect.forEach(
-        Array.from({ length: 400 }),
-        (_, index) => Effect.forkChild(judged(verify(`made-up-${index}`)))
-      )
-      yield* until(() => strangers.filter((stranger) => stranger.pollUnsafe() !== undefined).length === 400 - 8 * 32)
+      const strangers = yield* forkMany(400, (index) => judged(verify(`made-up-${index}`)))
+      yield* until(() => strangers.filter(isOver).length === 400 - 8 * 32)
       assert.strictEqual(server.mostOpen, 64)
       yield* TestClock.adjust(timeout)
       for (const fiber of [...holders, ...strangers]) {
@@ -106,10 +102,7 @@ describe("Tokens that a stranger makes up", () => {
         for (const { count, how, pause } of steps) {
           answerMadeUp(server, how)
           const asked = server.requests.length
-          const strangers = yield* Effect.forEach(
-            Array.from({ length: count }),
-            () => Effect.forkChild(judged(verify(`made-up-${made++}`)))
-          )
+          const strangers = yield* forkMany(count, () => judged(verify(`made-up-${made++}`)))
           yield* until(() => server.requests.length >= asked + Math.min(count, 32))
           assert.strictEqual(yield* judged(verify("known")), "accepted")
           yield* TestClock.adjust(timeout)

@@ -7,11 +7,13 @@ import { Effect, Exit, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { ServerFailure } from "../../../src/http/JsonExchange.ts"
 import { classifyProbe } from "../../../src/oauth/IntrospectionLimiter.ts"
-import type { FakeServer, Received } from "../../fixtures/oauth/FakeServer.ts"
+import { type FakeServer, metadata, type Received } from "../../fixtures/oauth/FakeServer.ts"
 import {
   answerMadeUp,
   answerOf,
   eventually,
+  forkMany,
+  isOver,
   judged,
   makeKnown,
   makeScene,
@@ -24,8 +26,6 @@ import {
   until
 } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
-
-const metadata = "/.well-known/oauth-authorization-server"
 
 /** Asks until questions no longer reach the server, and returns the number of requests until then. */
 const askUntilOpen = Effect.fnUntraced(function*(
@@ -97,12 +97,9 @@ describe("A server that fails", () => {
       server.delay = "10 millis"
       yield* TestClock.adjust("1 second")
       const asked = server.requests.length
-      const fibers = yield* Effect.forEach(
-        Array.from({ length: 20 }),
-        (_, index) => Effect.forkChild(judged(verify(`new-${index}`)))
-      )
-      while (fibers.some((fiber) => fiber.pollUnsafe() === undefined)) {
-        yield* until(() => server.open > 0 || fibers.every((fiber) => fiber.pollUnsafe() !== undefined))
+      const fibers = yield* forkMany(20, (index) => judged(verify(`new-${index}`)))
+      while (!fibers.every(isOver)) {
+        yield* until(() => server.open > 0 || fibers.every(isOver))
         yield* TestClock.adjust("10 millis")
       }
       for (const fiber of fibers) assert.strictEqual(yield* Fiber.join(fiber), "accepted")

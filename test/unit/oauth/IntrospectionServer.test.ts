@@ -6,9 +6,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { type IntrospectionSettings, validateIntrospectionSettings } from "../../../src/oauth/Introspection.ts"
+import { metadata } from "../../fixtures/oauth/FakeServer.ts"
 import {
   answerOf,
   eachAnswer,
+  forkMany,
+  isOver,
   judged,
   makeScene,
   path,
@@ -54,7 +57,6 @@ describe("An authorization server that introspects tokens", () => {
   const odd = [400, 403, 413, 414, 422]
   it.effect("is discovered again when its endpoint is gone or unreachable, and after no other failure", () =>
     Effect.gen(function*() {
-      const metadata = "/.well-known/oauth-authorization-server"
       const lookedForAfter = (failWith: number | "network") =>
         Effect.gen(function*() {
           const { server, verify } = yield* makeScene({ endpoint: null })
@@ -75,7 +77,6 @@ describe("An authorization server that introspects tokens", () => {
   it.effect("is not discovered again at once when its metadata is refused", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ endpoint: null })
-      const metadata = "/.well-known/oauth-authorization-server"
       server.serve(metadata, () => new Response("", { status: 403 }))
       const attempts: Array<number> = []
       for (let second = 0; second <= 31; second++) {
@@ -107,10 +108,10 @@ describe("An authorization server that introspects tokens", () => {
       yield* until(() => server.open === 1)
       // The token is revoked while the answer is under way.
       server.serve(path, () => server.asked(path) === 1 ? answerOf() : { active: false })
-      const others = yield* Effect.forEach(Array.from({ length: 50 }), () => Effect.forkChild(judged(verify("t"))))
-      const isOver = () => [first, ...others].every((fiber) => fiber.pollUnsafe() !== undefined)
-      while (!isOver()) {
-        yield* until(() => server.open > 0 || isOver())
+      const others = yield* forkMany(50, () => judged(verify("t")))
+      const areOver = () => [first, ...others].every(isOver)
+      while (!areOver()) {
+        yield* until(() => server.open > 0 || areOver())
         yield* TestClock.adjust("100 millis")
       }
       assert.strictEqual(yield* Fiber.join(first), "accepted")

@@ -8,10 +8,8 @@ import { TestClock } from "effect/testing"
 import { createHmac } from "node:crypto"
 import { claimedIssuer } from "../../../src/oauth/JwtAccessToken.ts"
 import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
-import { claimsOf, epoch, issuer, sign, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
+import { claimsOf, encode, epoch, issuer, sign, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
 import { makeScene, makeVerifier, verdictOn, verdictOnClaims } from "../../fixtures/oauth/TokenScene.ts"
-
-const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url")
 
 describe("A JWT access token", () => {
   it.effect("yields client, subject, grant and scopes", () =>

@@ -8,20 +8,10 @@ import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import { issuerSettings } from "../../../src/oauth/Issuer.ts"
 import { makeKeySet } from "../../../src/oauth/KeySet.ts"
-import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
+import { makeFakeServer, metadata } from "../../fixtures/oauth/FakeServer.ts"
 import { audience, issuer } from "../../fixtures/oauth/Issuing.ts"
-import { jwkOf, keySetOf } from "../../fixtures/oauth/TokenScene.ts"
+import { jwkOf, keySetOf, makeFetched } from "../../fixtures/oauth/TokenScene.ts"
 import { makeSteppingClock } from "../../fixtures/SteppingClock.ts"
-
-const metadata = "/.well-known/oauth-authorization-server"
-
-/** A server with one key, which the key set has fetched. */
-const makeFetched = Effect.gen(function*() {
-  const server = makeFakeServer([yield* jwkOf("one")])
-  const search = yield* keySetOf(server)
-  assert.strictEqual(yield* search("one"), "found")
-  return { server, search }
-})
 
 describe("The keys of an authorization server", () => {
   it.effect("are fetched for the first search, and not before", () =>

@@ -10,6 +10,7 @@ import { createHash } from "node:crypto"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import { makeTokenCache, type VerifyToken } from "../../../src/oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../../src/oauth/TokenClaims.ts"
+import { until } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
 
 const verified = (changes: Partial<VerifiedToken> = {}): VerifiedToken => ({
@@ -88,7 +89,7 @@ describe("The cached results of tokens", () => {
         resources,
         (resource) => Effect.forkChild(Effect.isSuccess(verify("a", resource)))
       )
-      yield* untilTrue(() => count() === 3)
+      yield* until(() => count() === 3)
       yield* Deferred.succeed(gate, undefined)
       assert.deepStrictEqual(yield* Effect.forEach(fibers, Fiber.join), [true, false, false])
       const repeated = yield* Effect.forEach(resources, (resource) => Effect.isSuccess(verify("a", resource)))
@@ -141,7 +142,7 @@ describe("The cached results of tokens", () => {
       })
       const fibers = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(verify("a")))
       // Each of them asks for the result once its digest is there. The first one must not leave before the others ask.
-      yield* untilTrue(() => count() === 1 && digests() === 3)
+      yield* until(() => count() === 1 && digests() === 3)
       yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
       yield* Fiber.interrupt(fibers[0]!)
       yield* Deferred.succeed(gate, undefined)
@@ -158,7 +159,7 @@ describe("The cached results of tokens", () => {
         verify: () => Effect.as(Deferred.await(gate), verified())
       })
       const fibers = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(verify("a")))
-      yield* untilTrue(() => count() === 3)
+      yield* until(() => count() === 3)
       yield* Deferred.succeed(gate, undefined)
       yield* Effect.forEach(fibers, Fiber.join)
       yield* verify("a")
@@ -190,8 +191,3 @@ const collision = (): readonly [string, string] => {
     seen.set(hash, token)
   }
 }
-
-const untilTrue = (condition: () => boolean): Effect.Effect<void> =>
-  Effect.promise(async () => {
-    while (!condition()) await new Promise((resolve) => setImmediate(resolve))
-  })
