@@ -216,7 +216,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "holder._tag === \"Unnamed\" || !holder.isCancelled) return stillWaits",
       "holder._tag === \"Unnamed\") return stillWaits"
     )
-    .foundBy(unit("banks/Fences")),
+    .foundBy(unit("banks/FenceAnswers", "still waits after the cancellation")),
   plant("a fence never begins before clocks agree that send_before has passed", statusReads)
     .edit("o.send_before < now() - ${millis(String(longestSkew))}", "o.send_before < now()")
     .foundBy(postgres("services/queue/Fences")),
