@@ -108,7 +108,10 @@ describe("work", () => {
       const { id: late } = yield* accept("late", { sandbox: { outcome: "succeeded" } })
       assert.strictEqual((yield* show(late)).operation.state, "accepted")
       // Makes the two operations due at once, so that the test need not wait for their next attempt.
-      assert.deepStrictEqual(yield* result(["operations", "hold", "--all", "--reason", "a test"], env), { held: 3 })
+      assert.deepStrictEqual(yield* result(["operations", "hold", "--all", "--reason", "a test"], env), {
+        held: 3,
+        indeterminate: 0
+      })
       assert.deepStrictEqual(yield* result(["operations", "release", "--all", "--reason", "a test"], env), {
         released: 3
       })
