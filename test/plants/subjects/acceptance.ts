@@ -20,7 +20,7 @@ export const acceptance: ReadonlyArray<Plant> = [
   plant("each request of a batch uses up the limits for the next", limits)
     .edit(
       "o.limit_currency = v_currency AND o.created_at >= v_since",
-      "o.limit_currency = v_currency AND o.created_at >= v_since AND o.created_at < p_at"
+      "o.limit_currency = v_currency AND o.created_at >= v_since AND o.created_at < p_at - interval '1 second'"
     )
     .foundBy(...inPostgres("answer as in memory")),
   plant("requests of a batch use up the limits in their order", acceptances)
