@@ -20,7 +20,7 @@ import * as Messages from "./OpenBankingMessages.ts"
 import { type ConsentEnds, consentPromises } from "./paymentConsent.ts"
 import { type BankClient, layerWithCertificate, makeBankToken, type TransportOptions } from "./startChecks.ts"
 
-export { InvalidEvent } from "../oauth/SecurityEvents.ts"
+export { type EventReceiver, InvalidEvent } from "../oauth/SecurityEvents.ts"
 export { type EventOptions, makeEventReceiver, type SigningOptions } from "./OpenBankingMessages.ts"
 export type { TransportOptions }
 
