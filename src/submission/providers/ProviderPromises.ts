@@ -161,7 +161,8 @@ export const notFoundIsFinalFrom = (
 
 /**
  * Whether "not found" proves, in a read that began at `taken_at`, that the provider never received the operation. The clock of the reader
- * must agree: if that of the database was set forward during an attempt, the provider may still take its request.
+ * must agree: if that of the database was set forward during an attempt, the provider may still take its request. If one was set back, the
+ * provider may have forgotten the key.
  */
 export const isFinalNotFound = (
   promises: ProviderPromises,
@@ -171,7 +172,7 @@ export const isFinalNotFound = (
   const from = notFoundIsFinalFrom(promises, due, refusedFrom)
   const beganAt = DateTime.min(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))
   if (from === null || !DateTime.isGreaterThan(beganAt, from)) return false
-  return knowsKey(promises, due)
+  return knowsKey(promises, { ...due, taken_at: DateTime.max(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall)) })
 }
 
 /**

@@ -25,6 +25,9 @@ export const providers: ReadonlyArray<Plant> = [
   plant("a bank that may have forgotten the key proves nothing by not found", promises)
     .edit("return lifetime === null || DateTime.isLessThan(", "return lifetime === null || !DateTime.isLessThan(")
     .foundBy(...promised),
+  plant("a bank may have forgotten the key by either clock", promises)
+    .edit("DateTime.max(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))", "due.taken_at")
+    .foundBy(...promised),
   plant("a bank that is read by its own reference alone is not asked without one", promises)
     .edit("return readByOperationId === \"no\" ? \"none\" :", "return")
     .foundBy(...promised),

@@ -126,6 +126,8 @@ describe("\"Not found\"", () => {
     const promises: ProviderPromises = { ...final, keys: "1 hour" }
     assert.isTrue(isFinalNotFound(promises, readAfter(3569.999), null))
     assert.isFalse(isFinalNotFound(promises, readAfter(3570), null))
+    assert.isFalse(isFinalNotFound(promises, readAfter(3500, 3570), null), "the clock of the database was set back")
+    assert.isFalse(isFinalNotFound(promises, readAfter(3570, 3500), null), "the clock of the reader was set back")
     assert.isTrue(isFinalNotFound({ ...promises, keys: "for_ever" }, readAfter(3570), null))
     // An indirect read does not look for the key.
     const consent = { readByOperationId: "indirectly", lateRequests: "refused_as_stated" } as const
