@@ -206,10 +206,10 @@ export const Lifetime = Schema.String.check(
 export const decodeUtf8 = <E2>(failure: () => E2) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>) =>
   Stream.suspend(() => {
     const decoder = new TextDecoder("utf-8", { fatal: true })
-    return Stream.mapEffect(
-      bytes,
-      (part) => Effect.try({ try: () => decoder.decode(part, { stream: true }), catch: failure })
-    )
+    const decode = (part?: Uint8Array) =>
+      Effect.try({ try: () => decoder.decode(part, { stream: part !== undefined }), catch: failure })
+    // The last step fails on a character that the end cuts off.
+    return Stream.concat(Stream.mapEffect(bytes, decode), Stream.fromEffect(Effect.suspend(() => decode())))
   })
 
 const readStandardInput = Effect.flatMap(

@@ -154,6 +154,9 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("a key never stands for two lines that are not UTF-8", "src/cli/Flags.ts")
     .edit("new TextDecoder(\"utf-8\", { fatal: true })", "new TextDecoder()")
     .foundBy(unit("cli/operations/Accept", "accepts no line that is not UTF-8")),
+  plant("a character that the end cuts off is not dropped without a word", "src/cli/Flags.ts")
+    .edit("{ stream: part !== undefined }", "{ stream: true }")
+    .foundBy(unit("cli/operations/Accept", "accepts no line that is not UTF-8")),
   plant("the Effect client follows no redirect", "src/api/Client.ts")
     .edit("redirect: \"manual\"", "redirect: \"follow\"")
     .foundBy(unit("client/Redirects", "never followed by the Effect client")),

@@ -89,8 +89,9 @@ describe("operations accept", () => {
         assert.strictEqual(failure, "the lines are not UTF-8: those without a result were not accepted")
       }
       const one = ["--grant", grant.grant_id, "--type", "payment", "--key", "b", "--payload", "-"]
-      const single = yield* run(one, Buffer.from("\"Müller\"", "latin1"))
-      assert.isNotNull(single.failure)
+      for (const text of [Buffer.from("\"Müller\"", "latin1"), Buffer.from("\"Muller\"\n\xc3", "latin1")]) {
+        assert.isNotNull((yield* run(one, text)).failure)
+      }
       const { results } = yield* run(["--grant", grant.grant_id, "--from", "-"], lineOf("a", { name: "Müller" }))
       assert.isTrue(results[0].created)
     })))
