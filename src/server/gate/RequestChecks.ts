@@ -14,7 +14,7 @@ export const isJson = (headers: RequestHeaders): boolean =>
 
 /** Whether `Content-Type` names a charset other than UTF-8, which JSON is always in (RFC 8259 §8.1). */
 export const namesOtherCharset = (headers: RequestHeaders): boolean =>
-  /;\s*charset\s*=(?!\s*(?:utf-8|"utf-8")\s*(?:;|$))/i.test(headers["content-type"] ?? "")
+  /;\s*charset\s*=(?!\s*(?:utf-?8|"utf-?8")\s*(?:;|$))/i.test(headers["content-type"] ?? "")
 
 /** Whether the one Host that HTTP/1.1 requires is missing (RFC 9112 §3.2). Several arrive joined by commas. */
 export const lacksHost = (headers: RequestHeaders): boolean => headers["host"]?.includes(",") ?? true

@@ -89,7 +89,7 @@ describe("A body", () => {
       Effect.gen(function*() {
         const send = yield* makeSend
         const bytes = Buffer.from(JSON.stringify(body))
-        for (const charset of ["utf-8", "UTF-8", "\"utf-8\"", " Utf-8 ;v=1"]) {
+        for (const charset of ["utf-8", "UTF-8", "utf8", "\"utf-8\"", " Utf-8 ;v=1"]) {
           const { status } = yield* Effect.promise(() => send(path, bytes, `application/json; Charset=${charset}`))
           assert.isBelow(status, 300, charset)
         }
