@@ -159,7 +159,7 @@ export const operators: ReadonlyArray<Plant> = [
     .edit("    yield* requirePorts(options, settings)\n", "")
     .foundBy(system("cli/Serve", "names a port that is taken")),
   plant("no secret of the folder enters the image of a project", "template/.dockerignore")
-    .edit(".env*\n", "")
+    .edit("**/.env*\n", "")
     .foundBy(system("cli/Init", "copies the template")),
   plant("no secret of the folder enters the repository of a project", "template/gitignore")
     .edit(".env*\n", "")

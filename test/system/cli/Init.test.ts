@@ -57,7 +57,7 @@ describe("init", () => {
       // Secrets enter neither the repository nor the image.
       const linesOf = (file: string) => fs.readFileSync(path.join(project, file), "utf8").split("\n")
       assert.includeMembers(linesOf(".gitignore"), ["node_modules/", ".data/", ".env*"])
-      assert.includeMembers(linesOf(".dockerignore"), ["node_modules", ".data", ".git", ".env*", ".npmrc"])
+      assert.includeMembers(linesOf(".dockerignore"), ["node_modules", ".data", ".git", "**/.env*", "**/.npmrc"])
       const own = readManifest("package.json")
       const made = readManifest(path.join(project, "package.json"))
       assert.strictEqual(made.name, "my-payments")
