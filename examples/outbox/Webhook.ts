@@ -22,7 +22,7 @@ const encodeBody = Schema.encodeEffect(Body)
 
 /** One state of an operation, ready to be sent. */
 export interface Webhook {
-  /** The same for each repetition until the receiver acknowledges it, and for nothing else. */
+  /** The same for each repetition until the receiver acknowledges it, or the outbox reads the state again. For nothing else. */
   readonly id: string
   readonly body: string
 }
