@@ -88,7 +88,7 @@ const hasPriceInDollars = (symbol: string): boolean =>
 export const hasPriceStep = Schema.makeFilter(
   ({ limit_price = "1", symbol }: Fields) =>
     !hasPriceInDollars(symbol) || symbol.includes("/")
-    || /^(?:0\.[0-9]{1,4}|[1-9][0-9]*(?:\.[0-9]{1,2})?)$/u.test(limit_price),
+    || /^(?:0\.[0-9]{1,4}0*|[1-9][0-9]*(?:\.[0-9]{1,2}0*)?)$/u.test(limit_price),
   { expected: "a limit_price with at most two decimals, or four below 1: a stock has no smaller step" }
 )
 

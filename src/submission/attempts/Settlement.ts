@@ -38,6 +38,8 @@ export interface ClaimReturn {
   readonly _tag: "ClaimReturn"
   /** For the ledger and the log. */
   readonly reason: string
+  /** The cause may be in this operation alone. */
+  readonly isOfOperation: boolean
 }
 
 /** What an adapter declares about its answers. */
@@ -87,7 +89,7 @@ const fromError = (error: AttemptError, rules: AnswerRules): Settlement | ClaimR
 }
 
 const fromNotSent = (
-  { isForbidden, isLocal, isPermanent, isRefused, reason }: NotSent,
+  { isForbidden, isLocal, isOfOperation, isPermanent, isRefused, reason }: NotSent,
   { failures }: AnswerRules
 ): Settlement | ClaimReturn => {
   if (isPermanent === true) {
@@ -95,7 +97,7 @@ const fromNotSent = (
       ? failed(publicFailure(failures, "not_permitted"), reason)
       : failed("request_unsendable", reason)
   }
-  if (isLocal === true) return returned(reason)
+  if (isLocal === true) return returned(reason, isOfOperation)
   return isRefused === true
     ? failed("provider_unavailable", reason)
     : failed("provider_unreachable", reason)
@@ -149,7 +151,7 @@ const failed = (failure: GatewayFailureCode | OperationFailure, reason: string):
   isSent: false
 })
 
-const returned = (reason: string): ClaimReturn => ({ _tag: "ClaimReturn", reason })
+const returned = (reason: string, isOfOperation = false): ClaimReturn => ({ _tag: "ClaimReturn", reason, isOfOperation })
 
 /** The outcome is unknown. The evidence keeps the provider's answer, if there was one, beside the reason. */
 export const uncertain = (reason: string, answer?: Schema.Json): Settlement => ({

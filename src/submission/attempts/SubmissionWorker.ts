@@ -79,12 +79,13 @@ const make = Effect.gen(function*() {
     pauses: yield* ProviderPauses,
     recorder: yield* (yield* ClaimRecorders)(shared.claims)
   }
+  const giveBack = makeGiveBack(services)
   const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
     kind: "submissions",
     take: claimOperations(services),
     handle: (timed, release) =>
-      Effect.ensuring(send(services, checkFailure, timed, release), services.pauses.release(timed.probeOf))
+      Effect.ensuring(send(services, checkFailure, giveBack, timed, release), services.pauses.release(timed.probeOf))
   }
   return { services, task }
 })
@@ -96,12 +97,13 @@ const make = Effect.gen(function*() {
 const send = (
   services: WorkerServices,
   checkFailure: ReturnType<typeof makeFailureCheck>,
+  giveBack: ReturnType<typeof makeGiveBack>,
   timed: TimedClaim,
   release: Effect.Effect<void>
 ): Effect.Effect<void> => {
   const { claim: { operation }, provider, refusal } = timed
   if (refusal !== null) {
-    return giveBack(services, timed, refusal)
+    return giveBack(timed, { reason: refusal, isOfOperation: false })
   }
   const adapter = services.providers.get(provider)
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
@@ -117,7 +119,7 @@ const send = (
     )
     countSend(services, provider, end, startedAt)
     if (end._tag === "ClaimReturn") {
-      return yield* giveBack(services, timed, end.reason)
+      return yield* giveBack(timed, end)
     }
     yield* release
     if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
@@ -132,16 +134,23 @@ const send = (
   )
 }
 
-/** Returns a claim. A pause has one line when it begins and one when it ends, with their number, and none for each of them. */
-const giveBack = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const { claim: { operation: { id } }, provider } = timed
-    services.drain.count("returned")
-    const returned = returnClaim(services, timed, reason)
-    return services.pauses.countReturn(provider)
-      ? returned
-      : Effect.andThen(logReturn(reason, { operation_id: id, provider }), returned)
-  })
+/**
+ * Makes a function that returns a claim. A pause has one line when it begins and one when it ends, with their number, and none for each claim.
+ * A cause that may be in operations of one owner has one line for each reason and owner: each of them is tried again and again.
+ */
+const makeGiveBack = (services: WorkerServices) => {
+  const logOnce = makeLogOnce()
+  return (timed: TimedClaim, { isOfOperation, reason }: Omit<ClaimReturn, "_tag">): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const { claim: { operation: { id, resource_owner } }, provider } = timed
+      services.drain.count("returned")
+      const returned = returnClaim(services, timed, reason)
+      if (services.pauses.countReturn(provider)) return returned
+      const log = logReturn(reason, { operation_id: id, provider })
+      const logged = isOfOperation ? logOnce([provider, resource_owner, reason].join(" "), log) : log
+      return Effect.andThen(logged, returned)
+    })
+}
 
 /** Counts the end of a submission. `startedAt` is in milliseconds of `performance.now()`. */
 const countSend = (

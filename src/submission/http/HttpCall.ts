@@ -14,7 +14,7 @@ import { type Decode, type HttpAnswer, NotUnderstood, retryAfterOf, withRetryAft
 import { exchange, type ExchangeLimits, NoAnswer, type ScopedHttpClient } from "./HttpExchange.ts"
 import { NotPrepared, prepareCredentials, type preparePayload, prepareRequest } from "./HttpPreparation.ts"
 import type { HttpProviderOptions } from "./HttpProviderOptions.ts"
-import type { HttpCredentials, HttpHeaders } from "./HttpRequest.ts"
+import { checkCredentials, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
 import { makeSendDeadline } from "./SendDeadline.ts"
 
 export type AnyOptions = HttpProviderOptions<PayloadSchemas>
@@ -121,9 +121,9 @@ export const ask = Effect.fnUntraced(function*<A, E extends NotSent | Uncertain 
   )
   // Credentials may need a request as well.
   yield* inTime
-  const credentials = yield* Effect.mapError(
-    prepareCredentials(options.credentials, operation, payload, limits.headers),
-    (error) => new NotPrepared({ ...error, ...ofOwner(options) })
+  const credentials = yield* prepareCredentials(options.credentials, operation, payload, limits.headers).pipe(
+    Effect.tap((found) => prepareRequest(checkCredentials(found))),
+    Effect.mapError((error) => new NotPrepared({ ...error, ...ofOwner(options) }))
   )
   const request = yield* prepareRequest(Effect.suspend(() => encode(credentials)))
   yield* inTime

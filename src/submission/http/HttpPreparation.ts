@@ -13,7 +13,7 @@ import { payloadDecoders, type PayloadSchemas, undeclaredMember } from "../../do
 import type { ProviderOperation } from "../../domain/Submission.ts"
 import { withinTime } from "../../http/exchangeLimits.ts"
 import { readMember } from "../../http/RequestFailure.ts"
-import { type HttpCredentials, NotEncodable } from "./HttpRequest.ts"
+import { type HttpCredentials, NotEncodable, SameForAll } from "./HttpRequest.ts"
 
 const firstName = (error: unknown, members: ReadonlyArray<string>): string | null => {
   for (const member of members) {
@@ -80,13 +80,16 @@ const thrownIn = (cause: Cause.Cause<unknown>): unknown => {
 
 /**
  * Turns every failure and defect of building a request into `NotPrepared`. It quotes only `NotEncodable`, because other
- * errors may contain secrets.
+ * errors may contain secrets. The payload may be the cause, and its client chose it: so the failure is one of its operation, unless it is
+ * `SameForAll`.
  */
 export const prepareRequest = <A>(request: Effect.Effect<A, unknown>): Effect.Effect<A, NotPrepared> =>
   Effect.catchCause(request, (cause) => {
-    const thrown = thrownIn(cause)
+    const failure = thrownIn(cause)
+    const isOfOperation = !(failure instanceof SameForAll)
+    const thrown = isOfOperation ? failure : thrownIn(failure.failure)
     const detail = thrown instanceof NotEncodable ? thrown.reason : describeThrown(thrown)
-    return Effect.fail(new NotPrepared({ reason: `the request cannot be encoded: ${detail}` }))
+    return Effect.fail(new NotPrepared({ reason: `the request cannot be encoded: ${detail}`, isOfOperation }))
   })
 
 /** What a function of the application finds within the time limit. The failure names the error and its cause alone. */

@@ -1,4 +1,5 @@
 /** Checks and encodes the requests of an adapter before anything is sent. */
+import type * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
@@ -46,6 +47,12 @@ export interface HttpCancellation {
 /** The request cannot be encoded. Nothing of it was sent. */
 export class NotEncodable extends Data.TaggedError("NotEncodable")<{ readonly reason: string }> {}
 
+/** A step failed that has nothing of the operation: every other operation would meet the same. */
+export class SameForAll extends Data.TaggedError("SameForAll")<{ readonly failure: Cause.Cause<unknown> }> {}
+
+const sameForAll = <A, E>(step: Effect.Effect<A, E>): Effect.Effect<A, SameForAll> =>
+  Effect.catchCause(step, (failure) => Effect.fail(new SameForAll({ failure })))
+
 /** Headers that control the connection or frame the message. Only the HTTP client may set them. */
 const reservedHeaders: ReadonlySet<string> = new Set(
   "connection content-length expect host keep-alive te trailer transfer-encoding upgrade".split(" ")
@@ -80,21 +87,33 @@ const headerProblem = (name: string, value: string): string | null => {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? null : `the value of the header ${name} is invalid`
 }
 
+const problemIn = (headers: ReadonlyArray<readonly [string, string]>): string | null => {
+  for (const [name, value] of headers) {
+    const problem = headerProblem(name, value)
+    if (problem !== null) return problem
+  }
+  return null
+}
+
 /** Sets headers. Later headers replace earlier ones of the same name. */
 const withHeaders = (
   request: HttpClientRequest.HttpClientRequest,
   ...all: ReadonlyArray<HttpHeaders>
 ): Effect.Effect<HttpClientRequest.HttpClientRequest, NotEncodable> => {
   const headers = all.flatMap((some) => Object.entries(some))
-  for (const [name, value] of headers) {
-    const problem = headerProblem(name, value)
-    if (problem !== null) return notEncodable(problem)
-  }
-  return Effect.succeed(HttpClientRequest.setHeaders(request, headers))
+  const problem = problemIn(headers)
+  return problem === null ? Effect.succeed(HttpClientRequest.setHeaders(request, headers)) : notEncodable(problem)
 }
 
 const reveal = (credentials: HttpCredentials): HttpHeaders =>
   Object.fromEntries(Object.entries(credentials).map(([name, value]) => [name, Redacted.value(value)]))
+
+/** Fails if credentials cannot be sent as headers. The failure names the header, and not its value. */
+export const checkCredentials = (credentials: HttpCredentials): Effect.Effect<void, SameForAll> =>
+  sameForAll(Effect.suspend(() => {
+    const problem = problemIn(Object.entries(reveal(credentials)))
+    return problem === null ? Effect.void : notEncodable(problem)
+  }))
 
 const unsigned = () => Effect.succeed<HttpHeaders>({})
 
@@ -110,7 +129,7 @@ export const encodeSubmission = (
     const body = submission.body instanceof RedactedBody ? submission.body : RedactedBody.json(submission.body)
     const request = HttpClientRequest.make(submission.method ?? "POST")(url, { body })
     return Effect.flatMap(
-      sign(body.body),
+      sameForAll(sign(body.body)),
       (signed) => withHeaders(request, acceptJson, submission.headers ?? {}, signed, reveal(credentials), headers)
     )
   })

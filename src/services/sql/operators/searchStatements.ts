@@ -173,7 +173,7 @@ const check = (condition: string) =>
 export const heldStatement = `
   WITH groups AS MATERIALIZED (
     SELECT o.provider,
-      CASE WHEN o.acknowledged THEN 'acknowledged' WHEN ${needsDecision} THEN 'approval' WHEN o.hold_placed THEN 'hold_placed' ELSE 'timeline' END AS reason,
+      CASE WHEN o.acknowledged THEN 'acknowledged' WHEN ${needsDecision} AND NOT o.hold_outlasts_approval THEN 'approval' WHEN o.hold_placed THEN 'hold_placed' ELSE 'timeline' END AS reason,
       count(*)::float8 AS count,
       (count(*) FILTER (WHERE o.examined_timeline = ledger_timeline()
         OR o.unsent_in = (SELECT history FROM ledger_home) AND o.timeline = ledger_timeline()))::float8 AS examined,
