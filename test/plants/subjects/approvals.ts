@@ -51,6 +51,9 @@ export const approvals: ReadonlyArray<Plant> = [
   )
     .edit("(o.hold_outlasts_approval OR NOT ${needsDecision})", "NOT ${needsDecision}")
     .foundBy(postgres("services/operators/OperatorActions", "holds what waits for an approval")),
+  plant("a held operation tells what a person must end first", "src/services/sql/operators/searchStatements.ts")
+    .edit("${needsDecision} AND NOT o.hold_outlasts_approval THEN", "${needsDecision} THEN")
+    .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
   plant("a status read releases no hold of an operator on an operation that waits", holdsFile)
     .edit("o.hold_outlasts_approval AND $2 IS NOT NULL", "false")
     .foundBy(...holdTests),

@@ -172,6 +172,21 @@ export const limits: ReadonlyArray<Plant> = [
       "`${pauseReasons.payload} ${type}: ${detail}`"
     )
     .foundBy(unit("submission/http/HttpProviderPayloads", "fits no more")),
+  plant("a payload that fits no request does not pause the provider", "src/submission/http/HttpPreparation.ts")
+    .edit("${detail}`, isOfOperation }", "${detail}`, isOfOperation: false }")
+    .foundBy(unit("submission/http/HttpProviderPayloads", "A request that cannot be built")),
+  plant("a wrong key to sign with pauses the provider at once", "src/submission/http/HttpRequest.ts")
+    .edit("sameForAll(sign(body.body))", "sign(body.body)")
+    .foundBy(unit("submission/http/HttpProviderPayloads", "because it cannot be signed")),
+  plant("credentials of all that are no header pause the provider at once", "src/submission/http/HttpCall.ts")
+    .edit("    Effect.tap((found) => prepareRequest(checkCredentials(found))),\n", "")
+    .foundBy(unit("submission/http/HttpProviderPayloads", "for a header are a local failure")),
+  plant(
+    "operations of one owner that cannot be sent have one line for each reason",
+    "src/submission/attempts/SubmissionWorker.ts"
+  )
+    .edit("isOfOperation ? logOnce(", "isOfOperation && reason === \"\" ? logOnce(")
+    .foundBy(unit("submission/attempts/LocalFailures", "A client whose payments fail by its own text")),
   plant("an undeclared type of one owner does not pause the provider", "src/submission/http/HttpPreparation.ts")
     .edit("`${pauseReasons.type} ${type}`, isOfOperation: true", "`${pauseReasons.type} ${type}`")
     .foundBy(unit("submission/http/HttpProviderPayloads", "a type that it does not declare")),

@@ -245,12 +245,13 @@ describe("The adapter for Alpaca", () => {
     [{ ...unpriced, type: "market", qty: undefined, notional: "99.99" }, true, "99.99 USD AAPL"],
     [{ ...unpriced, type: "market", qty: undefined, notional: "99.999" }, false, null],
     // Alpaca refuses a smaller step of a limit price (sub-penny increment): the ledger does before.
-    ...["150.255", "1.001", "0.12345", "1.2500"].map((limit_price) =>
+    ...["150.255", "1.001", "0.12345", "1.2501"].map((limit_price) =>
       [{ ...order, limit_price }, false, null] as const
     ),
     [{ ...order, symbol: "BRK.B", type: "stop_limit", stop_price: "1", limit_price: "1.001" }, false, null],
     [{ ...order, limit_price: "0.1234" }, true, "0.25 USD AAPL"],
     [{ ...order, limit_price: "1.5" }, true, "3.00 USD AAPL"],
+    [{ ...order, limit_price: "1.2500" }, true, "2.50 USD AAPL"],
     [{ ...coins, limit_price: "0.000012345" }, true, "0.01 USD ETH coin"],
     [{ ...coins, symbol: "ETHUSD", limit_price: "1.2345" }, true, null],
     [{ ...market, notional: "10" }, false, null],

@@ -272,6 +272,10 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       assert.deepStrictEqual(listed.operations.map(({ operation }) => operation.id), [free.id], "as it is counted")
       yield* Effect.flatMap(Queue, ({ hold }) => hold(second!.id))
       assert.deepStrictEqual(yield* standings, [["approval", 1], ["held", 2]], "the hold of an operator is one, too")
+      const reasons = (yield* search.held).groups.flatMap((group) =>
+        group.provider === provider ? [[group.reason, group.count]] : []
+      )
+      assert.deepStrictEqual(reasons, [["approval", 1], ["hold_placed", 2]], "the reason is what a person must end first")
       assert.deepInclude((yield* search.detail(denied!.id)).approval, { state: "denied", reason: "unknown shop" })
       assert.isNull((yield* search.detail((yield* accept(identity, { type: "fee" })).id)).approval)
       yield* Backstage.use(({ failOver }) => failOver)

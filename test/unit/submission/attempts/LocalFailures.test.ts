@@ -181,6 +181,8 @@ w.tell("A client whose payments fail by its own text, such as an unknown consent
     [w.accept(300), start, w.pass("1 second"), w.otherOwner, w.accept(300), w.pass("100 millis", 101)],
     // 30 a second.
     [w.counts({ submitting: 300, submitted: 300 }), w.pass("1 hour"), w.logged(paused, 0)],
+    // One line for each reason of an owner.
+    w.logged("Could not send an operation", 1),
     w.check(({ ids, world }) => {
       const tries = Map.groupBy(world.attempts, ({ id }) => id)
       for (const id of ids.slice(0, 300)) assert.isAtMost(tries.get(id)!.length, 70)

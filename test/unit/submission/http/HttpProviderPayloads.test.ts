@@ -176,7 +176,16 @@ describe("A request that cannot be built", () => {
       const failure = yield* throwing(() => new TypeError("secret"))
       const [, position] = /^the request cannot be encoded: TypeError at (.*)$/.exec(failure.reason) ?? []
       assert.match(position ?? "", new RegExp(`^${own}:\\d+:\\d+$`))
-      assert.deepStrictEqual(fieldsOf(failure), local(failure.reason))
+      assert.deepStrictEqual(fieldsOf(failure), ofPayload(failure.reason))
+    }).pipe(Effect.provide(layer)))
+
+  it.live("because it cannot be signed is a failure of all operations", () =>
+    Effect.gen(function*() {
+      const { submit, ...options } = optionsFor("http://127.0.0.1:1")
+      const sign = () => Effect.die(new RangeError("secret"))
+      const { isOfOperation, reason } = yield* failureOf({ ...options, submit: { ...submit, sign } })
+      assert.match(reason, /^the request cannot be encoded: RangeError/)
+      assert.isUndefined(isOfOperation)
     }).pipe(Effect.provide(layer)))
 
   it.live("reveals no line of a message, even one that looks like a stack frame", () =>
