@@ -151,7 +151,11 @@ const failed = (failure: GatewayFailureCode | OperationFailure, reason: string):
   isSent: false
 })
 
-const returned = (reason: string, isOfOperation = false): ClaimReturn => ({ _tag: "ClaimReturn", reason, isOfOperation })
+const returned = (reason: string, isOfOperation = false): ClaimReturn => ({
+  _tag: "ClaimReturn",
+  reason,
+  isOfOperation
+})
 
 /** The outcome is unknown. The evidence keeps the provider's answer, if there was one, beside the reason. */
 export const uncertain = (reason: string, answer?: Schema.Json): Settlement => ({

@@ -131,7 +131,7 @@ export const limits: ReadonlyArray<Plant> = [
     "a pause of a provider has one line when it begins and one when it ends, and none for each claim",
     "src/submission/attempts/SubmissionWorker.ts"
   )
-    .edit("return services.pauses.countReturn(provider)", "return !services.pauses.countReturn(provider)")
+    .edit("if (services.pauses.countReturn(provider)) return", "if (!services.pauses.countReturn(provider)) return")
     .foundBy(unit("submission/attempts/WrongClocks", "sends nothing, returns its claims")),
   plant(
     "the log line of a request that the gateway failed to answer names the cause",

@@ -132,7 +132,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     "a failure that an operator can repair, such as a wrong key, ends no operation",
     "src/submission/attempts/Settlement.ts"
   )
-    .edit("  if (isLocal === true) return returned(reason)\n", "")
+    .edit("  if (isLocal === true) return returned(reason, isOfOperation)\n", "")
     .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),
   plant(
     "a claim is returned only while it is held: a stale one is left to the rescuer",

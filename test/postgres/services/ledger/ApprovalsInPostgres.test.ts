@@ -275,7 +275,11 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       const reasons = (yield* search.held).groups.flatMap((group) =>
         group.provider === provider ? [[group.reason, group.count]] : []
       )
-      assert.deepStrictEqual(reasons, [["approval", 1], ["hold_placed", 2]], "the reason is what a person must end first")
+      assert.deepStrictEqual(
+        reasons,
+        [["approval", 1], ["hold_placed", 2]],
+        "the reason is what a person must end first"
+      )
       assert.deepInclude((yield* search.detail(denied!.id)).approval, { state: "denied", reason: "unknown shop" })
       assert.isNull((yield* search.detail((yield* accept(identity, { type: "fee" })).id)).approval)
       yield* Backstage.use(({ failOver }) => failOver)

@@ -183,9 +183,9 @@ describe("A request that cannot be built", () => {
     Effect.gen(function*() {
       const { submit, ...options } = optionsFor("http://127.0.0.1:1")
       const sign = () => Effect.die(new RangeError("secret"))
-      const { isOfOperation, reason } = yield* failureOf({ ...options, submit: { ...submit, sign } })
-      assert.match(reason, /^the request cannot be encoded: RangeError/)
-      assert.isUndefined(isOfOperation)
+      const failure = yield* failureOf({ ...options, submit: { ...submit, sign } })
+      assert.match(failure.reason, /^the request cannot be encoded: RangeError/)
+      assert.deepStrictEqual(fieldsOf(failure), local(failure.reason))
     }).pipe(Effect.provide(layer)))
 
   it.live("reveals no line of a message, even one that looks like a stack frame", () =>
