@@ -6,11 +6,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Option, Redacted, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
-import { once } from "node:events"
-import { type AddressInfo, createServer, type Socket } from "node:net"
+import { createServer } from "node:net"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import * as DriverClient from "../../../src/node/postgres/driver/DriverClient.ts"
 import { openPrimaryPool } from "../../../src/node/postgres/driver/primaryPool.ts"
+import { listening } from "../../fixtures/http/listening.ts"
 import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/postgres/OwnServer.ts"
 
 interface Host {
@@ -30,19 +30,7 @@ const hostOf = ({ socketDirectory }: Cluster): Host => ({ host: socketDirectory,
 const urlOf = (clusters: ReadonlyArray<Cluster>, more = "") => urlOfHosts(clusters.map(hostOf), more)
 
 /** A host that takes connections and never answers, as one that was cut off from its network. */
-const silentHost = Effect.acquireRelease(
-  Effect.promise(async () => {
-    const sockets: Array<Socket> = []
-    const server = createServer((socket) => void sockets.push(socket.on("error", () => {}))).listen(0, "127.0.0.1")
-    await once(server, "listening")
-    return { server, sockets }
-  }),
-  ({ server, sockets }) =>
-    Effect.sync(() => {
-      for (const socket of sockets) socket.destroy()
-      server.close()
-    })
-).pipe(Effect.map(({ server }): Host => ({ host: "127.0.0.1", port: (server.address() as AddressInfo).port })))
+const silentHost = Effect.map(listening(createServer()), ({ port }): Host => ({ host: "127.0.0.1", port }))
 
 const clients = { "of single statements": {}, "of shared connections": { multiplex: true } }
 

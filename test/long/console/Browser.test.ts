@@ -1,32 +1,21 @@
 /** The browser of the tests notices what a page should not do. A fixture that misses it would let each page pass. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import * as http from "node:http"
-import type { AddressInfo } from "node:net"
 import { Browser } from "../../fixtures/console/Browser.ts"
+import { serving } from "../../fixtures/http/listening.ts"
 
 const policy = "default-src 'none'; script-src 'self'; img-src data:; connect-src *"
 
 /** Serves the script in a page. */
 const serve = (script: string, body = "<main><h1>Page</h1></main>") =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.promise(() =>
-        new Promise<http.Server>((resolve) => {
-          const server = http.createServer((request, response) => {
-            if (request.url === "/script.js") response.setHeader("content-type", "text/javascript").end(script)
-            else if (request.url === "/") {
-              response.setHeader("content-security-policy", policy).setHeader("content-type", "text/html").end(
-                `<!doctype html><html lang="en"><title>Page</title><link rel="icon" href="data:,">${body}<script src="/script.js"></script></html>`
-              )
-            } else response.writeHead(404).end()
-          }).listen(0, "127.0.0.1", () => resolve(server))
-        })
-      ),
-      (server) => Effect.sync(() => server.close().closeAllConnections())
-    ),
-    (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-  )
+  serving((request, response) => {
+    if (request.url === "/script.js") response.setHeader("content-type", "text/javascript").end(script)
+    else if (request.url === "/") {
+      response.setHeader("content-security-policy", policy).setHeader("content-type", "text/html").end(
+        `<!doctype html><html lang="en"><title>Page</title><link rel="icon" href="data:,">${body}<script src="/script.js"></script></html>`
+      )
+    } else response.writeHead(404).end()
+  })
 
 const faultsOf = Effect.fnUntraced(function*(script: string) {
   const browser = yield* Browser

@@ -4,6 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Logger, Schedule } from "effect"
+import { until } from "../../fixtures/until.ts"
 import {
   assertAnswers,
   isAlive,
@@ -12,8 +13,7 @@ import {
   spawnSupervisor,
   start,
   temporaryDirectory,
-  timeout,
-  until
+  timeout
 } from "./Supervised.ts"
 
 describe("processes that share a data directory", () => {

@@ -7,6 +7,7 @@ import { Effect, Fiber, Logger } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { until } from "../../fixtures/until.ts"
 import {
   assertAnswers,
   isAlive,
@@ -18,8 +19,7 @@ import {
   spawnSupervisor,
   start,
   temporaryDirectory,
-  timeout,
-  until
+  timeout
 } from "./Supervised.ts"
 
 describe("after a crash", () => {

@@ -5,26 +5,24 @@ import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { assert } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
 import { type ChildProcess, execFileSync, spawn } from "node:child_process"
-import * as fs from "node:fs"
-import * as os from "node:os"
-import * as path from "node:path"
 import * as readline from "node:readline"
 import { openCluster } from "../../../src/node/embedded/Cluster.ts"
 import { LocalPostgres, type LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
 import { copyLedgerTo } from "../../fixtures/postgres/OwnServer.ts"
 import { programOf } from "../../fixtures/processes/CommandLine.ts"
+import { temporaryDirectory as removedDirectory } from "../../fixtures/TemporaryDirectory.ts"
+import { until } from "../../fixtures/until.ts"
 
 /** Time limit of one test, in milliseconds: tests wait for conditions, never for a time. */
 export const timeout = 60_000
 
 /** A directory that is removed after the test. Fails the test if a process of PostgreSQL still uses it. */
-export const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "pg-")))),
+export const temporaryDirectory = Effect.tap(
+  removedDirectory,
   (directory) =>
-    Effect.sync(() => {
-      fs.rmSync(directory, { recursive: true, force: true })
-      assert.deepStrictEqual(processesOf(directory), [], "processes are still running")
-    })
+    Effect.addFinalizer(() =>
+      Effect.sync(() => assert.deepStrictEqual(processesOf(directory), [], "processes are still running"))
+    )
 )
 
 /** A data directory with a database cluster, for tests that need not see how it is made. */
@@ -63,11 +61,6 @@ export const processesOf = (dataDirectory: string): ReadonlyArray<Process> => {
 /** The main processes of the servers that run on a data directory. */
 export const postmastersOf = (dataDirectory: string): ReadonlyArray<Process> =>
   processes().filter(({ command }) => command.includes(`-D ${dataDirectory}/pgdata `))
-
-/** Waits until the condition holds, for as long as the test may run. */
-export const until = Effect.fnUntraced(function*(condition: () => boolean) {
-  while (!condition()) yield* Effect.sleep(5)
-})
 
 /** False for a zombie: a process that ended, whose parent has not yet read its exit status. */
 export const isAlive = (pid: number): boolean => processes().some((process) => process.pid === pid)

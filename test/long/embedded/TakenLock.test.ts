@@ -6,28 +6,19 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
-import { once } from "node:events"
 import * as fs from "node:fs"
 import * as net from "node:net"
 import * as path from "node:path"
 import * as readline from "node:readline"
 import { tryLock, waitForLock } from "../../../src/node/embedded/System.ts"
+import { listening } from "../../fixtures/http/listening.ts"
 import { programOf } from "../../fixtures/processes/CommandLine.ts"
-import { assertAnswers, preparedDirectory, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
+import { until } from "../../fixtures/until.ts"
+import { assertAnswers, preparedDirectory, start, temporaryDirectory, timeout } from "./Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0
 const onLinux = process.platform === "linux"
 const another = 12345
-
-const listensOn = (name: string) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const server = net.createServer((connection) => connection.destroy()).listen(name)
-      await once(server, "listening")
-      return server
-    }),
-    (server) => Effect.sync(() => server.close())
-  )
 
 describe("Another user", () => {
   it.live.runIf(onLinux)(
@@ -36,7 +27,7 @@ describe("Another user", () => {
       Effect.gen(function*() {
         const dataDirectory = yield* preparedDirectory
         const hash = createHash("sha256").update(dataDirectory).digest("hex").slice(0, 32)
-        yield* listensOn(`\0financial-agents-gateway-${hash}`)
+        yield* listening(net.createServer(), { path: `\0financial-agents-gateway-${hash}` })
         yield* assertAnswers(yield* start({ dataDirectory }))
       }),
     timeout

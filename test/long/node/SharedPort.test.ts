@@ -5,13 +5,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import * as fs from "node:fs"
-import * as os from "node:os"
 import * as path from "node:path"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { direct, pay, type PaymentsProcess, startPayments } from "../../fixtures/examples/paymentsProcess.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, result, run, type Running, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
-import { getAlone, listenersOn, until } from "../../fixtures/processes/ServingProcesses.ts"
+import { getAlone, listenersOn } from "../../fixtures/processes/ServingProcesses.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
+import { until } from "../../fixtures/until.ts"
 
 const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }
@@ -113,8 +114,7 @@ describe.runIf(process.platform === "linux")("Processes that share a port", () =
 
   it.live("share an embedded PostgreSQL: another process, without a demo beside other operations, takes it over from its owner", () =>
     Effect.gen(function*() {
-      const DATA_DIR = fs.mkdtempSync(path.join(os.tmpdir(), "gateway-"))
-      yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(DATA_DIR, { recursive: true, force: true })))
+      const DATA_DIR = yield* temporaryDirectory
       const port = yield* freePort
       const env = { DATA_DIR, PORT: String(port), REUSE_PORT: "true" }
       const url = `http://127.0.0.1:${port}`

@@ -5,9 +5,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { decodeJwt } from "jose"
-import * as fs from "node:fs"
-import * as os from "node:os"
-import * as path from "node:path"
 import { makeAgent } from "../../fixtures/authorization/Agent.ts"
 import {
   type AgentClient,
@@ -20,6 +17,7 @@ import { openTransaction, untilWaiting } from "../../fixtures/postgres/Pools.ts"
 import { rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },
@@ -128,9 +126,8 @@ describe("The command serve, with the authorization servers of the environment",
       assert.strictEqual(refused.code, 1)
       assert.match(refused.stderr, /^error: the database role may not register grants.*PROVISIONER_DATABASE_URL.*\n$/m)
       const withoutDatabase = { OAUTH_ISSUERS: env.OAUTH_ISSUERS, PROVISIONER_DATABASE_URL: urlAs("provisioner") }
-      const directory = fs.mkdtempSync(path.join(os.tmpdir(), "serve-"))
+      const directory = yield* temporaryDirectory
       const misconfigured = yield* run(["serve", ...args, "--data-dir", directory], withoutDatabase)
-      fs.rmSync(directory, { recursive: true, force: true })
       assert.match(misconfigured.stderr, /PROVISIONER_DATABASE_URL is set without DATABASE_URL/)
 
       yield* serve(args, { ...env, PROVISIONER_DATABASE_URL: urlAs("provisioner") })

@@ -1,13 +1,13 @@
 /** The command `serve` runs the gateway on a given PostgreSQL. The tests start real processes and read over HTTP. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { once } from "node:events"
 import * as fs from "node:fs"
 import * as net from "node:net"
 import * as path from "node:path"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
 import * as AdminListener from "../../../src/node/http/AdminListener.ts"
 import { getServed } from "../../fixtures/http/fetchServed.ts"
+import { listening } from "../../fixtures/http/listening.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, result, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
@@ -70,10 +70,7 @@ describe.concurrent("serve", () => {
 
   it.live("names a port that is taken, and starts no embedded database before", () =>
     Effect.gen(function*() {
-      const taken = net.createServer().listen(0, "127.0.0.1")
-      yield* Effect.addFinalizer(() => Effect.sync(() => taken.close()))
-      yield* Effect.promise(() => once(taken, "listening"))
-      const port = String((taken.address() as net.AddressInfo).port)
+      const port = String((yield* listening(net.createServer())).port)
       const dataDir = path.join(yield* temporaryDirectory, "data")
       for (const [prefix, env] of [["", { PORT: port }], ["ADMIN_", { ADMIN_PORT: port }]] as const) {
         const { stderr } = yield* run(["serve", "--data-dir", dataDir], { PORT: String(yield* freePort), ...env })

@@ -8,7 +8,7 @@ import { modern } from "../../../src/mcp/JsonRpc.ts"
 import { accept, drive, issue } from "../../fixtures/ledger/Ledger.ts"
 import { agentGateway, shownIn } from "../../fixtures/mcp/AgentGateway.ts"
 import { connectModernHost } from "../../fixtures/mcp/ModernHost.ts"
-import { until } from "../../fixtures/processes/ServingProcesses.ts"
+import { until } from "../../fixtures/until.ts"
 
 describe("A host of the official client for MCP 2026-07-28", () => {
   it.live("follows an operation as a task until it is completed, with the result that the operation failed", () =>

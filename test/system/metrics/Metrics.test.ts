@@ -6,26 +6,17 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { once } from "node:events"
-import * as http from "node:http"
 import * as net from "node:net"
+import { text } from "node:stream/consumers"
+import { listening, serving } from "../../fixtures/http/listening.ts"
 import { documentedMetrics } from "../../fixtures/metrics/Deployed.ts"
 import { type Family, scrape } from "../../fixtures/metrics/Scrape.ts"
 import { scrapedProcesses } from "../../fixtures/metrics/ScrapedProcesses.ts"
 import { createDatabase, Platform } from "../../fixtures/postgres/TestDatabase.ts"
 import { freePort, run, serve, urlOf } from "../../fixtures/processes/CommandLine.ts"
+import { until } from "../../fixtures/until.ts"
 
 const scrapeOf = (port: number) => Effect.promise(() => scrape(port))
-
-/** A listener on loopback, until the scope closes. */
-const listening = <S extends net.Server>(server: S) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      server.listen(0, "127.0.0.1")
-      await once(server, "listening")
-      return (server.address() as net.AddressInfo).port
-    }),
-    () => Effect.sync(() => server.close())
-  )
 
 /** The labels of a family, without those of a bucket. */
 const labelsOf = ({ samples }: Family) =>
@@ -91,17 +82,17 @@ describe("The metrics of a process", () => {
       yield* Effect.promise(() => once(second.resume().on("error", () => {}), "close"))
       const { total } = yield* scrapeOf(admin)
       assert.isAtLeast(total("gateway_http_connections_dropped_total"), 1)
-      while (!output.stderr.includes("\"max_connections\":1")) yield* Effect.sleep("10 millis")
+      yield* until(() => output.stderr.includes("\"max_connections\":1"))
       assert.include(output.stderr, "Raise MAX_CONNECTIONS")
       first.destroy()
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("show within seconds that the database does not answer, and no figures of the past", () =>
     Effect.gen(function*() {
-      const silent = yield* listening(net.createServer(() => {}))
+      const silent = yield* listening(net.createServer())
       const [port, admin] = yield* Effect.all([freePort, freePort])
       const env = {
-        DATABASE_URL: `postgres://gateway@127.0.0.1:${silent}/gateway`,
+        DATABASE_URL: `postgres://gateway@127.0.0.1:${silent.port}/gateway`,
         PORT: String(port),
         ADMIN_PORT: String(admin)
       }
@@ -116,20 +107,17 @@ describe("The metrics of a process", () => {
   it.live("go to the receiver of OTEL_EXPORTER_OTLP_ENDPOINT, also without an admin listener", () =>
     Effect.gen(function*() {
       const bodies: Array<string> = []
-      const receiver = http.createServer(async (request, response) => {
-        let body = ""
-        for await (const chunk of request) body += chunk
+      const endpoint = yield* serving(async (request, response) => {
+        const body = await text(request)
         if (request.url === "/v1/metrics") bodies.push(body)
         response.end("{}")
       })
-      const endpoint = `http://127.0.0.1:${yield* listening(receiver)}`
       const port = yield* freePort
       const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(port) }
       const { stop } = yield* serve([], { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint })
       yield* Effect.promise(() => fetch(`http://127.0.0.1:${port}/healthz`))
       // The last export is on the way out.
       assert.strictEqual(yield* stop("SIGTERM"), 0)
-      receiver.closeAllConnections()
       const metrics = bodies.flatMap((body) =>
         (JSON.parse(body) as Otlp).resourceMetrics.flatMap(({ scopeMetrics }) =>
           scopeMetrics.flatMap(({ metrics }) => metrics)
@@ -172,7 +160,7 @@ describe("The settings of the admin listener", () => {
 
   it.live("name the port if another process uses it, and warn of a host that other machines may reach", () =>
     Effect.gen(function*() {
-      const taken = yield* listening(net.createServer())
+      const { port: taken } = yield* listening(net.createServer())
       const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(yield* freePort) }
       const { code, stderr } = yield* run(["serve", "--admin-port", String(taken)], env)
       assert.strictEqual(code, 1)

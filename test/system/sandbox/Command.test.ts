@@ -8,8 +8,9 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { controlPortOf } from "../../../src/cli/SandboxCommand.ts"
 import { launch, run } from "../../fixtures/processes/CommandLine.ts"
-import { call, dial, read, submissionBytes, submit, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { call, dial, read, submissionBytes, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
+import { until } from "../../fixtures/until.ts"
 
 const Listening = Schema.fromJsonString(Schema.Struct({
   message: Schema.Literal("Listening"),

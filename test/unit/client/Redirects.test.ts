@@ -5,46 +5,27 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Redacted, Stream } from "effect"
 import { FetchHttpClient } from "effect/http"
-import * as http from "node:http"
-import type { AddressInfo } from "node:net"
 import { GatewayClient, makeClient, submit } from "../../../src/api/Client.ts"
 import { ContractError, createClient } from "../../../src/client/FetchClient.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import { id } from "../../fixtures/client/ScriptedGateway.ts"
+import { serving } from "../../fixtures/http/listening.ts"
 import { TeamApi } from "../../fixtures/http/TeamPayments.ts"
-
-/** Serves until the scope closes, and yields the port. */
-const serve = (handler: http.RequestListener) =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.promise(() =>
-        new Promise<http.Server>((resolve) => {
-          const server = http.createServer(handler).listen(0, "127.0.0.1", () => resolve(server))
-        })
-      ),
-      (server) =>
-        Effect.sync(() => {
-          server.closeAllConnections()
-          server.close()
-        })
-    ),
-    (server) => (server.address() as AddressInfo).port
-  )
 
 /** A gateway that redirects each request, what it was asked, and what arrived elsewhere. */
 const redirecting = Effect.fnUntraced(function*(status: number) {
   const asked: Array<string> = []
   const arrived: Array<string> = []
-  const elsewhere = yield* serve((request, response) => {
+  const elsewhere = yield* serving((request, response) => {
     arrived.push(`${request.method} ${request.url}`)
     response.writeHead(404).end()
   })
-  const port = yield* serve((request, response) => {
+  const baseUrl = yield* serving((request, response) => {
     asked.push(`${request.method} ${request.url}`)
-    response.writeHead(status, { location: `http://localhost:${elsewhere}${request.url}` }).end()
+    response.writeHead(status, { location: `${elsewhere}${request.url}` }).end()
   })
-  return { baseUrl: `http://127.0.0.1:${port}`, asked, arrived }
+  return { baseUrl, asked, arrived }
 })
 
 const statuses = [301, 302, 303, 307, 308]

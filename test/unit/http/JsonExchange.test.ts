@@ -6,39 +6,15 @@ import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Layer, Logger, References, Result, Tracer } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
-import * as http from "node:http"
-import type { AddressInfo } from "node:net"
 import { gzipSync } from "node:zlib"
 import { exchangeJson } from "../../../src/http/JsonExchange.ts"
+import { serving } from "../../fixtures/http/listening.ts"
 
 const clients: ReadonlyArray<readonly [string, Layer.Layer<HttpClient.HttpClient>]> = [
   ["undici", NodeHttpClient.layerUndici],
   ["fetch", NodeHttpClient.layerFetch],
   ["node:http", NodeHttpClient.layerNodeHttp]
 ]
-
-/** A server on loopback, closed with the scope. */
-const serve = (listener: http.RequestListener) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly url: string; readonly requests: Array<string>; readonly server: http.Server }>(
-      (resume) => {
-        const requests: Array<string> = []
-        const server = http.createServer((request, response) => {
-          requests.push(request.url!)
-          listener(request, response)
-        })
-        server.listen(0, "127.0.0.1", () => {
-          const { port } = server.address() as AddressInfo
-          resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, requests, server }))
-        })
-      }
-    ),
-    ({ server }) =>
-      Effect.callback<void>((resume) => {
-        server.closeAllConnections()
-        server.close(() => resume(Effect.void))
-      })
-  )
 
 const limits = { timeout: "3 seconds", size: 1000 } as const
 
@@ -60,11 +36,11 @@ for (const [name, layer] of clients) {
   describe(`An exchange with an authorization server, by ${name}`, () => {
     it.live("follows no redirect", () =>
       Effect.gen(function*() {
-        const { requests, url } = yield* serve((request, response) =>
-          request.url === "/"
-            ? response.writeHead(302, { ...json, location: "/other" }).end("{}")
-            : response.writeHead(200, json).end("{}")
-        )
+        const requests: Array<string | undefined> = []
+        const url = yield* serving((request, response) => {
+          requests.push(request.url)
+          response.writeHead(request.url === "/" ? 302 : 200, { ...json, location: "/other" }).end("{}")
+        })
         const reason = reasonOf(yield* exchange(HttpClientRequest.get(`${url}/`)))
         assert.include(reason, "status")
         assert.deepStrictEqual(requests, ["/"])
@@ -73,7 +49,7 @@ for (const [name, layer] of clients) {
     it.live("stops reading an endless body at the limit", () =>
       Effect.gen(function*() {
         let written = 0
-        const { url } = yield* serve((_, response) => {
+        const url = yield* serving((_, response) => {
           response.writeHead(200, json)
           const more = () => {
             while (!response.destroyed && response.write(" ".repeat(1000))) written += 1000
@@ -88,7 +64,7 @@ for (const [name, layer] of clients) {
     it.live("applies the limit to the decompressed body, if the client decompresses", () =>
       Effect.gen(function*() {
         const bomb = gzipSync(Buffer.alloc(1_000_000, " "))
-        const { url } = yield* serve((_, response) =>
+        const url = yield* serving((_, response) =>
           response.writeHead(200, { ...json, "content-encoding": "gzip" }).end(bomb)
         )
         assert.match(reasonOf(yield* exchange(HttpClientRequest.get(url))), /more than 1000 bytes|not JSON/)
@@ -98,7 +74,7 @@ for (const [name, layer] of clients) {
       Effect.gen(function*() {
         for (const begins of [false, true]) {
           const { promise: closed, resolve } = Promise.withResolvers<void>()
-          const { url } = yield* serve((_, response) => {
+          const url = yield* serving((_, response) => {
             response.on("close", resolve)
             if (begins) response.writeHead(200, json).write("{")
           })
@@ -110,8 +86,7 @@ for (const [name, layer] of clients) {
 
     it.live("reports the code of a failure without the address or the request", () =>
       Effect.gen(function*() {
-        const { server, url } = yield* serve(() => {})
-        yield* Effect.promise(() => new Promise((resolve) => server.close(resolve)))
+        const url = yield* Effect.scoped(serving(() => {}))
         const result = yield* exchange(HttpClientRequest.get(`${url}/SECRET`))
         assert.strictEqual(reasonOf(result), "the connection was refused (ECONNREFUSED)")
         assert.notMatch(JSON.stringify(result), /127\.0\.0\.1|SECRET/)
@@ -127,7 +102,7 @@ for (const [name, layer] of clients) {
             return new Tracer.NativeSpan(options)
           }
         })
-        const { url } = yield* serve((_, response) => response.writeHead(200, json).end(`{"a":1}`))
+        const url = yield* serving((_, response) => response.writeHead(200, json).end(`{"a":1}`))
         const result = yield* exchange(HttpClientRequest.get(url)).pipe(
           Effect.withTracer(tracer),
           Effect.provide(Logger.layer([Logger.make(({ message }) => logs.push(message))])),

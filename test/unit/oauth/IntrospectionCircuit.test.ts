@@ -16,10 +16,10 @@ import {
   path,
   refusals,
   timeout,
-  tokensAsked,
-  until
+  tokensAsked
 } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { issuer } from "../../fixtures/oauth/Issuing.ts"
+import { until } from "../../fixtures/until.ts"
 
 /** The number of concurrent made-up tokens, the server's answer to them, and the pause after them (milliseconds). */
 const Step = Schema.Struct({

@@ -22,10 +22,10 @@ import {
   refusals,
   timeout,
   tokenIn,
-  tokensAsked,
-  until
+  tokensAsked
 } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
+import { until } from "../../fixtures/until.ts"
 
 /** Asks until questions no longer reach the server, and returns the number of requests until then. */
 const askUntilOpen = Effect.fnUntraced(function*(

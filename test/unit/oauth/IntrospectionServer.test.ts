@@ -15,10 +15,10 @@ import {
   judged,
   makeScene,
   path,
-  settings,
-  until
+  settings
 } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { epoch } from "../../fixtures/oauth/Issuing.ts"
+import { until } from "../../fixtures/until.ts"
 
 describe("An authorization server that introspects tokens", () => {
   it.effect("is unavailable when its answer cannot be understood, and the token is not refused", () =>

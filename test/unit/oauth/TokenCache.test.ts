@@ -10,8 +10,8 @@ import { createHash } from "node:crypto"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import { makeTokenCache, type VerifyToken } from "../../../src/oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../../src/oauth/TokenClaims.ts"
-import { until } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
+import { until } from "../../fixtures/until.ts"
 
 const verified = (changes: Partial<VerifiedToken> = {}): VerifiedToken => ({
   issuer,

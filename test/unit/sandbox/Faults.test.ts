@@ -5,7 +5,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { call, dial, read, start, submissionBytes, submit, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { call, dial, read, start, submissionBytes, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { until } from "../../fixtures/until.ts"
 
 const succeeded = (faults: unknown) => told({ outcome: "succeeded", faults })
 const later = (faults: unknown) => told({ outcome: "succeeded", settle_after_ms: 60_000, faults })

@@ -9,8 +9,9 @@ import { Agent } from "node:http"
 import * as net from "node:net"
 import * as path from "node:path"
 import { rounds } from "../../fixtures/Effort.ts"
-import { call, dial, read, start, submissionBytes, submit, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { call, dial, read, start, submissionBytes, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
+import { until } from "../../fixtures/until.ts"
 
 const done = told({ outcome: "succeeded" })
 

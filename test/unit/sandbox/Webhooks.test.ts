@@ -5,14 +5,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Redacted, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { createServer } from "node:http"
-import type { AddressInfo } from "node:net"
 import * as path from "node:path"
+import { text } from "node:stream/consumers"
 import { Webhook } from "standardwebhooks"
 import type { SandboxWebhook } from "../../../src/sandbox/Protocol.ts"
 import type { SandboxOptions } from "../../../src/sandbox/Sandbox.ts"
-import { start, submit, told, until } from "../../fixtures/sandbox/SandboxHarness.ts"
+import { serving } from "../../fixtures/http/listening.ts"
+import { start, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
 import { temporaryDirectory } from "../../fixtures/TemporaryDirectory.ts"
+import { until } from "../../fixtures/until.ts"
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`
 const signer = new Webhook(secret)
@@ -26,42 +27,24 @@ interface Received {
 }
 
 /** A receiver that answers with this status; 0 never answers. */
-const receiver = (status = 204) =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.promise(() => {
-        const received: Array<Received> = []
-        const server = createServer((request, response) => {
-          let text = ""
-          request.setEncoding("utf8").on("data", (chunk: string) => text += chunk)
-          request.on("end", () => {
-            const [id, seconds, signature] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) =>
-              String(request.headers[name])
-            ) as [string, string, string]
-            received.push({
-              id,
-              seconds: Number(seconds),
-              // Not `verify`: the test's clock is decades behind.
-              isSigned: signer.sign(id, new Date(Number(seconds) * 1000), text) === signature,
-              body: JSON.parse(text) as SandboxWebhook
-            })
-            if (status > 0) response.writeHead(status).end()
-          })
-        })
-        return new Promise<{ readonly server: typeof server; readonly received: Array<Received> }>((resolve) =>
-          server.listen(0, "127.0.0.1", () => resolve({ server, received }))
-        )
-      }),
-      ({ server }) => Effect.sync(() => (server.closeAllConnections(), server.close()))
-    ),
-    ({ received, server }) => ({
-      received,
-      webhooks: {
-        url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
-        secret: Redacted.make(secret)
-      }
+const receiver = Effect.fnUntraced(function*(status = 204) {
+  const received: Array<Received> = []
+  const url = yield* serving(async (request, response) => {
+    const body = await text(request)
+    const [id, seconds, signature] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) =>
+      String(request.headers[name])
+    ) as [string, string, string]
+    received.push({
+      id,
+      seconds: Number(seconds),
+      // Not `verify`: the test's clock is decades behind.
+      isSigned: signer.sign(id, new Date(Number(seconds) * 1000), body) === signature,
+      body: JSON.parse(body) as SandboxWebhook
     })
-  )
+    if (status > 0) response.writeHead(status).end()
+  })
+  return { received, webhooks: { url: `${url}/hook`, secret: Redacted.make(secret) } }
+})
 
 const later = (faults: unknown = {}) => told({ outcome: "succeeded", settle_after_ms: 60_000, faults })
 

@@ -4,8 +4,6 @@
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, Schedule } from "effect"
-import * as fs from "node:fs"
-import * as os from "node:os"
 import * as path from "node:path"
 import { isTerminal, operationStates } from "../../../../src/domain/Operation.ts"
 import { PgAcceptanceSignal } from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
@@ -15,6 +13,7 @@ import { migrate } from "../../../../src/services/Migrations.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { bundleInto } from "../../../fixtures/processes/CommandBundle.ts"
 import { Proxy } from "../../../fixtures/processes/Proxy.ts"
+import { temporaryDirectory } from "../../../fixtures/TemporaryDirectory.ts"
 import { type Bank, type BankName, banks } from "./Banks.ts"
 import { type Acceptance, issueGrants, type Spenders } from "./Clients.ts"
 import { Crew } from "./Crew.ts"
@@ -45,12 +44,6 @@ export interface SceneOptions {
   readonly bank?: BankName | null
 }
 
-/** A directory that is removed when the scope closes. */
-const workspace = Effect.acquireRelease(
-  Effect.sync(() => fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "faults-")))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 }))
-)
-
 /** The programs as bundles: a run starts them many times, and from their modules each start costs two seconds of CPU. */
 const programs = (directory: string) =>
   Effect.promise(async () => ({
@@ -62,7 +55,7 @@ const programs = (directory: string) =>
 export const makeScene = Effect.fnUntraced(function*(options: SceneOptions) {
   const { bank = null } = options
   const keys = newKeys()
-  const directory = yield* workspace
+  const directory = yield* temporaryDirectory
   const program = yield* programs(directory)
   const postgres = yield* makePostgres(path.join(directory, "postgres"))
   const direct = PgClient.layer({ ...postgres.connection, maxConnections: 3 })

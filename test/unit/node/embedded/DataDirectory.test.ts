@@ -2,18 +2,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fs from "node:fs"
-import * as os from "node:os"
 import * as path from "node:path"
 import { openDataDirectory } from "../../../../src/node/embedded/System.ts"
+import { temporaryDirectory } from "../../../fixtures/TemporaryDirectory.ts"
 
 describe("The data directory", () => {
   it.effect("is created with the directories above it, and opened again as it is", () =>
     Effect.gen(function*() {
-      const home = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "data-directory-")))
+      const home = yield* temporaryDirectory
       const directory = path.join(home, "a", "b")
       for (const _ of [1, 2]) assert.strictEqual(yield* openDataDirectory(directory), directory)
       assert.strictEqual(fs.statSync(directory).mode & 0o777, 0o700)
-      fs.rmSync(home, { recursive: true })
     }))
 
   // Linux creates no directory there, and says that one above is missing.

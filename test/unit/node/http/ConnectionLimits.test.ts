@@ -1,29 +1,25 @@
 /** What the listener keeps of a connection: the response that runs, and nothing of one that ended. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { once } from "node:events"
 import * as http from "node:http"
-import type { AddressInfo } from "node:net"
 import * as net from "node:net"
 import { vi } from "vitest"
 import { Connection, reportDrops } from "../../../../src/node/http/ConnectionLimits.ts"
+import { listening } from "../../../fixtures/http/listening.ts"
+import { until } from "../../../fixtures/until.ts"
 
 /** A server that records its only connection; `answer` ends its responses. */
-const makeServer = (answer: (response: http.ServerResponse) => void) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly connection: Connection; readonly socket: net.Socket }>((resume) => {
-      const connection = new Connection()
-      const server = http.createServer((_request, response) => {
-        connection.start(response)
-        answer(response)
-      })
-      server.listen(0, "127.0.0.1", () => {
-        const { port } = server.address() as AddressInfo
-        const socket = net.connect(port, "127.0.0.1", () => resume(Effect.succeed({ connection, socket })))
-        socket.once("close", () => server.close())
-      })
-    }),
-    ({ socket }) => Effect.sync(() => socket.destroy())
-  )
+const makeServer = Effect.fnUntraced(function*(answer: (response: http.ServerResponse) => void) {
+  const connection = new Connection()
+  const { port } = yield* listening(http.createServer((_request, response) => {
+    connection.start(response)
+    answer(response)
+  }))
+  const socket = net.connect(port, "127.0.0.1")
+  yield* Effect.promise(() => once(socket, "connect"))
+  return { connection, socket }
+})
 
 /** Waits until the text has arrived, and the server has finished its turn. */
 const received = (socket: net.Socket, text: string) =>
@@ -59,7 +55,7 @@ describe("A connection", () => {
       const responses: Array<http.ServerResponse> = []
       const { connection, socket } = yield* makeServer((response) => responses.push(response))
       socket.write(get + get)
-      while (responses.length < 2) yield* Effect.sleep("1 millis")
+      yield* until(() => responses.length === 2)
       responses[0]!.end("first")
       yield* received(socket, "first")
       assert.strictEqual(connection.response, responses[1])

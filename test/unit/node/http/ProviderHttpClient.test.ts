@@ -20,8 +20,8 @@ import { gzipSync } from "node:zlib"
 import { freePort } from "../../../../bench/shared/freePort.ts"
 import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
 import { SendDeadline } from "../../../../src/submission/http/SendDeadline.ts"
-import { until } from "../../../fixtures/sandbox/SandboxHarness.ts"
 import { answering, rawServer, response } from "../../../fixtures/submission/HttpProviderServer.ts"
+import { until } from "../../../fixtures/until.ts"
 
 /** A controller of undici that remembers an abort. */
 const makeController = () => {

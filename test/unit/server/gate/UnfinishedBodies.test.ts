@@ -19,6 +19,7 @@ import { acquireWire } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../../fixtures/http/HttpProblem.ts"
 import type { Answer, Wire } from "../../../fixtures/http/HttpWire.ts"
 import { requestOf } from "../../../fixtures/mcp/HttpMcp.ts"
+import { until } from "../../../fixtures/until.ts"
 
 const Payment = Schema.Struct({ amount: Schema.String })
 
@@ -121,11 +122,6 @@ const send = Effect.fnUntraced(function*(port: number, bytes: string) {
 
 const refused = (answer: Answer, detail: string) =>
   assert.strictEqual(assertProblemOf(answer, "service_unavailable").detail, detail)
-
-/** Waits for a condition that no event announces. */
-const until = Effect.fnUntraced(function*(isMet: () => boolean) {
-  while (!isMet()) yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
-})
 
 /** Whether this number of bodies of the client may arrive. */
 const hasPlaces = (lifecycle: Lifecycle["Service"], client: string, count: number): boolean => {

@@ -11,7 +11,6 @@ import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import { encodeWithoutBody } from "../../../../src/submission/http/HttpRequest.ts"
 import { namesNothing, SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { rounds } from "../../../fixtures/Effort.ts"
-import { until } from "../../../fixtures/sandbox/SandboxHarness.ts"
 import {
   answering,
   clients,
@@ -23,6 +22,7 @@ import {
   submitTo,
   succeeded
 } from "../../../fixtures/submission/HttpProviderServer.ts"
+import { until } from "../../../fixtures/until.ts"
 
 const at = (iso: string) => DateTime.makeUnsafe(iso) as DateTime.Utc
 
