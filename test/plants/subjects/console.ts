@@ -40,13 +40,13 @@ export const console: ReadonlyArray<Plant> = [
     "src/domain/operators/findProblems.ts"
   )
     .edit("    ...outageProblems(figures),\n", "")
-    .foundBy(unit("cli/status/StatusProblems", "that an outage of their provider ended")),
+    .foundBy(unit("domain/operators/FindProblems", "that an outage of their provider ended")),
   plant("the queue of failed operations has those of the last 24 hours", "src/services/sql/operators/searchSources.ts")
     .edit("o.updated_at > now() - interval '24 hours'", "o.updated_at > now() - interval '48 hours'")
     .foundBy(system("cli/OperationLists", "prints the operations that match all filters")),
   plant("a worker without a WORKER_ID has one short name", "src/domain/operators/workerName.ts")
     .edit("process_id.slice(0, 8)", "process_id")
-    .foundBy(unit("cli/status/StatusProblems", "one short name")),
+    .foundBy(unit("domain/operators/FindProblems", "one short name")),
   plant("a person gives the time of the answer", "console/operation/AdvanceDialog.tsx")
     .edit(
       "question: last_read?.question ?? \"\",",
@@ -58,7 +58,7 @@ export const console: ReadonlyArray<Plant> = [
       "!isOfPayload(reason) || unsentOf(figures, provider) > 0",
       "!isOfPayload(reason) || unsentOf(figures, provider) >= 0"
     )
-    .foundBy(unit("cli/status/StatusProblems", "caused a pause")),
+    .foundBy(unit("domain/operators/FindProblems", "caused a pause")),
   plant(
     "an operation that nothing allows to send or to read stands under that condition alone",
     "src/services/sql/operators/figureStatements.ts"
@@ -91,16 +91,16 @@ export const console: ReadonlyArray<Plant> = [
     .foundBy(long("console/Actions", "is offered after a failover")),
   plant("late work of operations that nothing allows is no further problem", "src/domain/operators/findProblems.ts")
     .edit("return count > told &&", "return count > 0 && told >= 0 &&")
-    .foundBy(unit("cli/status/StatusProblems", "nothing allows")),
+    .foundBy(unit("domain/operators/FindProblems", "nothing allows")),
   plant(
     "operations whose status nothing allows to read are a problem at any age",
     "src/domain/operators/findProblems.ts"
   )
     .edit("unread: Duration.zero", "unread: Duration.hours(1)")
-    .foundBy(unit("cli/status/StatusProblems")),
+    .foundBy(unit("domain/operators/FindProblems")),
   plant("a provider that no running worker serves is a problem", "src/domain/operators/findProblems.ts")
     .edit("!isTerminal(state) && !served.has(provider)", "!isTerminal(state) && served.has(provider)")
-    .foundBy(unit("cli/status/StatusProblems")),
+    .foundBy(unit("domain/operators/FindProblems")),
   plant("of a claimed operation it is open whether its request has left", "src/domain/operators/nextAction.ts")
     .edit(
       "has claimed it to send it. Whether its request has left is open until an outcome is recorded.",
@@ -118,7 +118,7 @@ export const console: ReadonlyArray<Plant> = [
     "src/domain/operators/findProblems.ts"
   )
     .edit("    ? endOfClaims(claims)\n", "    ? endOfClaims(undefined)\n")
-    .foundBy(unit("cli/status/StatusProblems", "does not answer end")),
+    .foundBy(unit("domain/operators/FindProblems", "does not answer end")),
   plant("a returned claim is none that permits sending", "src/services/sql/operators/figureStatements.ts")
     .edit("o.return_reason IS NULL AND o.send_before > now() AS claimed", "o.send_before > now() AS claimed")
     .foundBy(postgres("services/operators/OperationViews", "until when it may be sent")),
@@ -127,10 +127,13 @@ export const console: ReadonlyArray<Plant> = [
       "seen.some(({ pauses }) => pauses[provider] === null)",
       "seen.some(({ pauses }) => pauses[provider] === \"\")"
     )
-    .foundBy(unit("cli/status/StatusProblems", "where one runs"), unit("cli/status/StatusProblems", "is taken over")),
+    .foundBy(
+      unit("domain/operators/FindProblems", "where one runs"),
+      unit("domain/operators/FindProblems", "is taken over")
+    ),
   plant("each cause of a pause has its own next step", "src/domain/operators/nextAction.ts")
     .edit("^status 40[13]", "^status 40[134]")
-    .foundBy(unit("cli/status/StatusProblems")),
+    .foundBy(unit("domain/operators/FindProblems")),
   plant(
     "an operation that nothing allows to send is a condition of its provider",
     "src/services/sql/operators/figureStatements.ts"

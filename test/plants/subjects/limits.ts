@@ -216,7 +216,7 @@ export const limits: ReadonlyArray<Plant> = [
     "src/domain/operators/findProblems.ts"
   )
     .edit("reason.replace(namedOperations, \"\")", "reason")
-    .foundBy(unit("cli/status/StatusProblems", "tells once of workers")),
+    .foundBy(unit("domain/operators/FindProblems", "tells once of workers")),
   plant("a declared answer ends the count of failures of credentials", "src/submission/providers/ProviderPauses.ts")
     .edit("{ undeclared: 0, ofOperation: new Map() }", "{ undeclared: 0 }")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),

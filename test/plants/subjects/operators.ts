@@ -10,22 +10,22 @@ const terms = [postgres("services/ledger/Terms")]
 export const operators: ReadonlyArray<Plant> = [
   plant("no operation that a lost worker may have sent is said to wait", "src/domain/operators/findProblems.ts")
     .edit("  - (claimsOf(figures, provider)?.lost ?? 0)\n", "")
-    .foundBy(unit("cli/status/StatusProblems", "lost worker of a paused provider")),
+    .foundBy(unit("domain/operators/FindProblems", "lost worker of a paused provider")),
   plant("returned claims are said to tell why, although nothing is paused", "src/domain/operators/findProblems.ts")
     .edit("Each of them tells why its claim was returned, if it was: repair that. ", "")
-    .foundBy(unit("cli/status/StatusProblems", "is taken over")),
+    .foundBy(unit("domain/operators/FindProblems", "is taken over")),
   plant(
     "a problem of the oldest operation says that its number counts young ones, too",
     "src/domain/operators/findProblems.ts"
   )
     .edit("count === 1 ? \"\" : \", young ones included\"", "\"\"")
-    .foundBy(unit("cli/status/StatusProblems", "the age of the oldest")),
+    .foundBy(unit("domain/operators/FindProblems", "the age of the oldest")),
   plant(
     "a problem says neither that a claimed operation was sent nor that it was not",
     "src/domain/operators/findProblems.ts"
   )
     .edit("whether a request has left is open until its try ends", "it may have been sent")
-    .foundBy(unit("cli/status/StatusProblems", "that does not answer end")),
+    .foundBy(unit("domain/operators/FindProblems", "that does not answer end")),
   plant(
     "a claim that permits no sending any more counts as lost, a returned one never",
     "src/services/sql/operators/figureStatements.ts"
@@ -79,7 +79,7 @@ export const operators: ReadonlyArray<Plant> = [
     .foundBy(unit("cli/screen/Rendering", "cuts no code of a failure")),
   plant("status shows a lost worker for as long as the console does", "src/cli/status/StatusCommand.ts")
     .edit("seen_at.epochMilliseconds < shownAfterReport", "seen_at.epochMilliseconds < Infinity")
-    .foundBy(unit("cli/status/StatusProblems", "ten minutes after its last report")),
+    .foundBy(unit("cli/status/Status", "ten minutes after its last report")),
   plant(
     "a held operation that may have been sent is never said to be unsent",
     "src/services/operators/OperatorActions.ts"
