@@ -1,5 +1,6 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 
@@ -41,14 +42,14 @@ const isUnavailable = (error: SqlError): boolean =>
   transient.has(error.reason._tag) || unavailable.test(sqlState(error))
 
 /**
- * The failure of a rollback on a lost connection. Effect makes it a defect beside the failure of the transaction. Null: there is none, or
- * the cause has another defect or an interruption.
+ * The failure of a rollback on a lost connection. Effect makes it a defect, and the failure of the transaction another one: those have a
+ * `_tag`. Null: there is none, or the cause has another defect or an interruption.
  */
 const lostRollback = (cause: Cause.Cause<unknown>): SqlError | null => {
   if (Cause.hasInterrupts(cause)) return null
   const defects = cause.reasons.filter(Cause.isDieReason).map(({ defect }) => defect)
   const isExpected = (defect: unknown) =>
-    defect instanceof StoreUnavailable || (isSqlError(defect) && isUnavailable(defect))
+    isSqlError(defect) ? isUnavailable(defect) : Predicate.hasProperty(defect, "_tag")
   return defects.every(isExpected) ? defects.find(isSqlError) ?? null : null
 }
 

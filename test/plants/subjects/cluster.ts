@@ -1,4 +1,4 @@
-/** Mistakes in the witness, in confirmed statements and in reads from standbys. */
+/** Mistakes in the witness, in confirmed statements, in reads from standbys and at a host that is gone. */
 import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
 
 const witnessedClaims = "src/cluster/witness/WitnessedClaims.ts"
@@ -8,6 +8,7 @@ const fragments = "src/services/sql/queueFragments.ts"
 const store = "src/cluster/witness/PostgresWitness.ts"
 const replication = "migrations/0014_replication.sql"
 const connection = "src/cluster/confirmReplication.ts"
+const sessions = "src/node/postgres/driver/sharedSessions.ts"
 
 export const cluster: ReadonlyArray<Plant> = [
   plant("results are always confirmed where DATABASE_SYNCHRONOUS is required", "src/cluster/PostgresCluster.ts")
@@ -22,6 +23,21 @@ export const cluster: ReadonlyArray<Plant> = [
       "(result as PgConnection.Result).command === \"NEVER\""
     )
     .foundBy(postgres("node/postgres/driver/DriverClient", "never commit what an error has rolled back")),
+  plant("a transaction on a host that is gone ends, and frees its connection", sessions)
+    .edit(
+      "session.pipelineInFlight[session.pipelineHead] ?? session.consumer",
+      "session.pipelineInFlight[session.pipelineHead]"
+    )
+    .foundBy(postgres("node/postgres/driver/closeSilent", "answers no statement of a transaction")),
+  plant("a refusal whose rollback was lost is no mistake of the program", "src/services/StoreUnavailable.ts")
+    .edit("Predicate.hasProperty(defect, \"_tag\")", "defect instanceof StoreUnavailable")
+    .foundBy(postgres("node/postgres/driver/closeSilent", "answers no statement of a transaction")),
+  plant("a transaction without a timeout may take as long as it needs", sessions)
+    .edit("isUnanswered && !seen.hasOwnLimit", "isUnanswered")
+    .foundBy(postgres("node/postgres/driver/closeSilent", "that set its own statement_timeout is slow")),
+  plant("a connection is watched again after a transaction without a timeout", sessions)
+    .edit("else if (text === \"COMMIT\" || text === \"ROLLBACK\") seen.hasOwnLimit = false", "")
+    .foundBy(postgres("node/postgres/driver/closeSilent", "that set its own statement_timeout is slow")),
   plant("settings of a cluster are never ignored in silence", "src/node/GatewayApp.ts")
     .edit("if (value === \"\" || value === \"off\") continue", "continue")
     .foundBy(unit("node/GatewayAppParts")),

@@ -58,31 +58,33 @@ const makeEndOfTurn = (): Effect.Effect<void> => {
 }
 
 /**
- * A pool whose statements share connections. The statements of one turn of the event loop leave in one write per connection, and
- * no statement outlives its answer in memory. A connection whose server is silent is closed.
+ * The pool, whose connections are closed if their server is silent. If statements share them, no statement outlives its answer in memory.
  */
-const share = Effect.fnUntraced(function*(pool: PgPool.PgPool, config: PgPool.Config) {
+const watch = Effect.fnUntraced(function*(pool: PgPool.PgPool, config: PgPool.Config) {
   const closeSilent = yield* makeCloseSilent(statementTimeout(config))
-  const endOfTurn = makeEndOfTurn()
   const known = new WeakSet<PgConnection.PgConnection>()
 
   const prepare = (session: PgConnection.PgConnection) => {
-    if (known.has(session)) return forgetAnswered(session)
+    if (known.has(session)) return config.multiplex === true ? forgetAnswered(session) : undefined
     known.add(session)
-    rememberPrepared(session)
+    if (config.multiplex === true) rememberPrepared(session)
     closeSilent(session)
   }
 
-  const prepared = <E, R>(session: Effect.Effect<PgConnection.PgConnection, E, R>) =>
-    Effect.tap(session, (session) => Effect.sync(() => prepare(session)))
+  const get = Effect.tap(pool.get, (session) => Effect.sync(() => prepare(session)))
   const use: PgPool.PgPool["use"] = (run) =>
-    Effect.flatMap(endOfTurn, () =>
-      pool.use((session) => {
-        prepare(session)
-        return run(session)
-      }))
-  return { ...pool, use, get: prepared(pool.get), reserve: prepared(pool.reserve) } satisfies PgPool.PgPool
+    pool.use((session) => {
+      prepare(session)
+      return run(session)
+    })
+  return { ...pool, get, use, reserve: Effect.flatMap(get, ({ pin }) => pin) } satisfies PgPool.PgPool
 })
+
+/** A pool whose statements share connections. The statements of one turn of the event loop leave in one write per connection. */
+const gatherTurns = (pool: PgPool.PgPool): PgPool.PgPool => {
+  const endOfTurn = makeEndOfTurn()
+  return { ...pool, use: (run) => Effect.flatMap(endOfTurn, () => pool.use(run)) }
+}
 
 /**
  * Opens a pool on the servers of its URL. With `multiplex`, its statements share connections. Its connections are counted under `name` if the
@@ -91,8 +93,8 @@ const share = Effect.fnUntraced(function*(pool: PgPool.PgPool, config: PgPool.Co
 export const openPool = Effect.fnUntraced(function*(config: PgPool.Config, name: string, role: ServerRole = "primary") {
   const servers = yield* openServers(config, role)
   const metrics = yield* PoolMetrics
-  const pool = metrics === null ? servers : countPool(servers, metrics.pool(name))
-  return config.multiplex === true ? yield* share(pool, config) : pool
+  const pool = yield* watch(metrics === null ? servers : countPool(servers, metrics.pool(name)), config)
+  return config.multiplex === true ? gatherTurns(pool) : pool
 })
 
 type Session = PgConnection.PgConnection

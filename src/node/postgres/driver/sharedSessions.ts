@@ -1,23 +1,29 @@
 /**
- * What the driver lacks for sessions whose statements share the connection. A driver without the internals that these functions know stays
- * unchanged.
+ * What the driver lacks for its sessions, most of it for those whose statements share the connection. A driver without the internals that
+ * these functions know stays unchanged.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 
-/** What the driver knows of a shared session. Its types do not show it. Statements before `pipelineHead` are answered. */
-interface SharedSession {
+/**
+ * What the driver knows of a session. Its types do not show it. Statements of `pipelineInFlight` before `pipelineHead` are answered. The
+ * `consumer` of a session with one statement at a time belongs to this statement. `encodeQuery` is called with each statement.
+ */
+interface WatchedSession {
   readonly pipelineInFlight: ReadonlyArray<unknown>
   readonly pipelineHead: number
+  readonly consumer: unknown
   readonly deadWith: unknown
   readonly fatal: (error: SqlError) => void
+  encodeQuery: (text: string, ...others: ReadonlyArray<unknown>) => unknown
 }
 
-const isShared = (session: object): session is SharedSession =>
+const isWatchable = (session: object): session is WatchedSession =>
   "pipelineInFlight" in session && Array.isArray(session.pipelineInFlight) && "pipelineHead" in session
-  && "deadWith" in session && "fatal" in session && typeof session.fatal === "function"
+  && "consumer" in session && "deadWith" in session && "fatal" in session && typeof session.fatal === "function"
+  && "encodeQuery" in session && typeof session.encodeQuery === "function"
 
 const silent = () => {
   const message = "the server of the connection does not answer"
@@ -27,21 +33,36 @@ const silent = () => {
 /** Milliseconds between two looks. */
 const interval = 500
 
-/** The oldest statement without an answer, and how many looks in a row have seen it. */
 interface Seen {
+  /** The oldest statement without an answer. */
   statement: unknown
+  /** How many looks in a row have seen it. */
   looks: number
+  /** The transaction has changed its `statement_timeout`, so its statements may take any time. */
+  hasOwnLimit: boolean
+}
+
+/** Follows `hasOwnLimit`. The texts that end a transaction are those of Effect's clients. */
+const followLimit = (session: WatchedSession, seen: Seen): void => {
+  const encode = session.encodeQuery
+  session.encodeQuery = (text, ...others) => {
+    if (text.startsWith("SET LOCAL statement_timeout")) seen.hasOwnLimit = true
+    else if (text === "COMMIT" || text === "ROLLBACK") seen.hasOwnLimit = false
+    return encode(text, ...others)
+  }
 }
 
 /**
- * Closes shared sessions whose server does not answer: its host disappeared without closing them, and TCP would notice it much later.
+ * Closes sessions whose server does not answer: its host disappeared without closing them, and TCP would notice it much later. Effect runs
+ * BEGIN, ROLLBACK and savepoints uninterruptibly, so nothing else would end them.
  *
- * Workaround for @effect/sql-pg 4.0.5, `PgConnection.ts`: `pipelineCycle` sets no limit for an answer, and `keepAlive` sends no probe while
- * a statement waits for its acknowledgement. `closeSilent.test.ts` fails once the driver closes such a session.
+ * Workaround for @effect/sql-pg 4.0.5, `PgConnection.ts`: `pipelineCycle` and `runQuery` set no limit for an answer, and `keepAlive` sends
+ * no probe while a statement waits for its acknowledgement. `closeSilent.test.ts` fails once the driver closes such a session.
  *
  * Returns a function that watches a session from then on. A session is closed if the same statement stays the oldest one without an
  * answer for a second longer than the server gives it (`timeout`, in milliseconds). Its statements then fail, and the pool opens
- * another session. Statements cost nothing more. Without a timeout, and with a driver without such sessions, it watches nothing.
+ * another session. Statements cost nothing more. Without a timeout, and with a driver without such sessions, it watches nothing. Nor
+ * does it watch the rest of a transaction after `SET LOCAL statement_timeout`, up to its COMMIT or ROLLBACK.
  */
 export const makeCloseSilent = (
   timeout: number | null
@@ -49,11 +70,12 @@ export const makeCloseSilent = (
   if (timeout === null) return Effect.succeed(() => {})
   // It counts looks, because time also passes while this process is stopped, and answers wait for it then.
   const enough = Math.ceil((timeout + 1000) / interval)
-  const watched = new Map<SharedSession, Seen>()
+  const watched = new Map<WatchedSession, Seen>()
   const look = () => {
     for (const [session, seen] of watched) {
-      const statement = session.pipelineInFlight[session.pipelineHead]
-      seen.looks = statement !== undefined && statement === seen.statement ? seen.looks + 1 : 0
+      const statement = session.pipelineInFlight[session.pipelineHead] ?? session.consumer
+      const isUnanswered = statement !== undefined && statement === seen.statement
+      seen.looks = isUnanswered && !seen.hasOwnLimit ? seen.looks + 1 : 0
       seen.statement = statement
       if (seen.looks >= enough) session.fatal(silent())
       if (session.deadWith !== undefined) watched.delete(session)
@@ -63,7 +85,10 @@ export const makeCloseSilent = (
     Effect.sync(() => setInterval(look, interval).unref()),
     (timer) => Effect.sync(() => clearInterval(timer))
   ).pipe(Effect.as((session) => {
-    if (isShared(session)) watched.set(session, { statement: undefined, looks: 0 })
+    if (!isWatchable(session)) return
+    const seen: Seen = { statement: undefined, looks: 0, hasOwnLimit: false }
+    followLimit(session, seen)
+    watched.set(session, seen)
   }))
 }
 

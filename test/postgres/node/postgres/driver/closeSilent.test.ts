@@ -1,36 +1,78 @@
 /**
- * A shared connection whose server disappeared without closing it is replaced within seconds, and one that is only slow or idle stays.
+ * A connection whose server disappeared without closing it is replaced within seconds, and one that is only slow or idle stays. Effect
+ * runs the statements of a transaction itself uninterruptibly, so no deadline of a caller ends them.
  */
 import * as PgPool from "@effect/sql-pg/PgPool"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, Option, Schedule } from "effect"
+import { Data, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Database } from "../../../../../src/node/postgres/Database.ts"
 import * as DriverClient from "../../../../../src/node/postgres/driver/DriverClient.ts"
+import { orUnavailable, StoreUnavailable } from "../../../../../src/services/StoreUnavailable.ts"
 import { gatewayDatabase } from "../../../../fixtures/postgres/GatewayDatabase.ts"
 import { serverAddress, TestDatabase } from "../../../../fixtures/postgres/TestDatabase.ts"
 import { proxyTo } from "../../../../fixtures/processes/Proxy.ts"
 
 const one = SqlClient.SqlClient.use((sql) => sql`SELECT 1`)
 
-/** The settings of a shared connection through a proxy, which counts the connections. */
-const proxied = Effect.gen(function*() {
-  const counts = { opened: 0 }
-  const proxy = yield* proxyTo(serverAddress(), () => {
-    counts.opened++
-    return () => {}
+/** The settings of one connection through a proxy, which counts the connections. From a statement with this text on, the server is silent. */
+const proxied = (multiplex: boolean, lostAt?: string) =>
+  Effect.gen(function*() {
+    const counts = { opened: 0 }
+    const proxy = yield* proxyTo(serverAddress(), () => {
+      counts.opened++
+      return (bytes) => lostAt !== undefined && counts.opened === 1 && bytes.includes(lostAt) ? "forgotten" : undefined
+    })
+    const { connection } = yield* Effect.provide(Database, gatewayDatabase({ host: "127.0.0.1", port: proxy.port }))
+    const settings = { maxConnections: 1, multiplex, startupParameters: { statement_timeout: "500" } }
+    return { counts, proxy, config: { ...connection, ...settings } }
   })
-  const { connection } = yield* Effect.provide(Database, gatewayDatabase({ host: "127.0.0.1", port: proxy.port }))
-  const shared = { maxConnections: 1, multiplex: true, startupParameters: { statement_timeout: "500" } }
-  return { counts, proxy, config: { ...connection, ...shared } }
-})
 
-layer(TestDatabase, { excludeTestServices: true })("A shared connection", (it) => {
+class Refused extends Data.TaggedError("Refused") {}
+
+/** A transaction with a statement in a savepoint. */
+const transaction = (isRefused: boolean) =>
+  SqlClient.SqlClient.use((sql) =>
+    sql.withTransaction(Effect.andThen(
+      sql.withTransaction(sql`SELECT 1`),
+      isRefused ? Effect.fail(new Refused()) : Effect.void
+    ))
+  )
+
+layer(TestDatabase, { excludeTestServices: true })("A connection", (it) => {
+  it.effect("is replaced when its server answers no statement of a transaction, whose outcome is then unknown", () => {
+    const cases = ["BEGIN", "SAVEPOINT", "SELECT 1", "RELEASE", "ROLLBACK", "COMMIT"].flatMap((lostAt) =>
+      [false, true].map((multiplex) => ({ lostAt, multiplex }))
+    )
+    return Effect.forEach(cases, ({ lostAt, multiplex }) =>
+      Effect.gen(function*() {
+        const { config } = yield* proxied(multiplex, lostAt)
+        yield* Effect.gen(function*() {
+          const lost = yield* Effect.flip(orUnavailable(transaction(lostAt === "ROLLBACK")))
+          assert.instanceOf(lost, StoreUnavailable, lostAt)
+          yield* one
+        }).pipe(Effect.provide(Layer.fresh(DriverClient.layer(config, "tested"))))
+      }).pipe(Effect.scoped), { concurrency: "unbounded" })
+  })
+
+  it.effect("stays while a transaction that set its own statement_timeout is slow, and is watched again after it", () =>
+    Effect.gen(function*() {
+      const { config, counts, proxy } = yield* proxied(false)
+      yield* Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql.withTransaction(Effect.andThen(sql`SET LOCAL statement_timeout = 0`, sql`SELECT pg_sleep(3)`))
+        yield* one
+        assert.strictEqual(counts.opened, 1)
+        proxy.strike("forgotten")
+        assert.strictEqual((yield* Effect.flip(one)).reason._tag, "ConnectionError")
+      }).pipe(Effect.provide(Layer.fresh(DriverClient.layer(config, "tested"))))
+    }).pipe(Effect.scoped))
+
   it.effect(
-    "whose server is silent is kept by the driver itself: if this fails, `closeSilent` can go",
+    "that is shared and whose server is silent is kept by the driver itself: if this fails, `closeSilent` can go",
     () =>
       Effect.gen(function*() {
-        const { config, proxy } = yield* proxied
+        const { config, proxy } = yield* proxied(true)
         const pool = yield* PgPool.make(config)
         const one = pool.use((session) => session.query("SELECT 1"))
         yield* one
@@ -40,10 +82,10 @@ layer(TestDatabase, { excludeTestServices: true })("A shared connection", (it) =
   )
 
   it.effect(
-    "is replaced when its server answers nothing any more, and stays while it is slow or idle",
+    "that is shared is replaced when its server answers nothing any more, and stays while it is slow or idle",
     () =>
       Effect.gen(function*() {
-        const { config, counts, proxy } = yield* proxied
+        const { config, counts, proxy } = yield* proxied(true)
         const pool = DriverClient.layer(config, "tested")
         yield* Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
