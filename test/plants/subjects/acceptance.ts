@@ -137,7 +137,7 @@ export const acceptance: ReadonlyArray<Plant> = [
       "Effect.catchDefect((defect) => Effect.die(defect))"
     )
     .foundBy(postgres("services/ledger/AcceptAll")),
-  plant("never less than nothing remains of a limit", "migrations/0034_limits.sql")
+  plant("never less than nothing remains of a limit", limits)
     .edit("'remaining', greatest(v_least, 0)::text", "'remaining', v_least::text")
     .foundBy(postgres("services/ledger/Limits", "and never less")),
   plant("never less than nothing remains of a limit in memory", "src/services/rules/limits.ts")

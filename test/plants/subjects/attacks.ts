@@ -1,6 +1,11 @@
 /** Mistakes in what bounds an attacker: tokens, bodies, clocks of workers, the admin listener, and shared resources. */
 import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
 
+const attemptUntilSent = "src/submission/attempts/attemptUntilSent.ts"
+const invalidFields = "src/server/gate/InvalidFields.ts"
+const mcpEndpoint = "src/server/agents/McpEndpoint.ts"
+const providerContract = "src/testing/ProviderContract.ts"
+const providerPromises = "src/submission/providers/ProviderPromises.ts"
 const sealed = "src/services/sealedTokens.ts"
 const feed = "src/services/sql/reads/SqlOperationFeed.ts"
 const statements = "src/services/sql/reads/changeStatements.ts"
@@ -112,34 +117,22 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("an answer that names only some failures always says so", "src/domain/InvalidMember.ts")
     .edit("length < maxNamed ?", "length <= maxNamed ?")
     .foundBy(unit("server/gate/InvalidRequests", "gets at most 32 failures")),
-  plant(
-    "an answer names the member of a body that is not the literal of the only payload",
-    "src/server/gate/InvalidFields.ts"
-  )
+  plant("an answer names the member of a body that is not the literal of the only payload", invalidFields)
     .edit("issue.ast.types.length !== 1) return", "issue.ast.types.length === 1) return")
     .foundBy(unit("server/ComposedApplication", "names the member of a body")),
   plant("an answer names the failures of the member of a union that fits best", "src/domain/InvalidMember.ts")
     .edit("length === fewest", "length >= fewest")
     .foundBy(unit("server/ComposedApplication", "names the failures of the member of a union")),
-  plant("only a parameter that may not be repeated is said to be expected once", "src/server/gate/InvalidFields.ts")
+  plant("only a parameter that may not be repeated is said to be expected once", invalidFields)
     .edit(" && !takesSeveral(endpoint, name)", "")
     .foundBy(unit("server/gate/InvalidRequests", "gets one failure for a parameter")),
   plant("chunks of a body count with what they take in memory", body)
     .edit("body.add(length + chunkOverhead)", "body.add(length)")
     .foundBy(unit("server/gate/UnfinishedBodies")),
-  plant(
-    "an operation is never unreceived before its deadline by the clock of the database",
-    "src/submission/providers/ProviderPromises.ts"
-  )
-    .edit(
-      "DateTime.min(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))",
-      "DateTime.makeUnsafe(due.askedAt.wall)"
-    )
+  plant("an operation is never unreceived before its deadline by the clock of the database", providerPromises)
+    .edit("DateTime.min(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))", "DateTime.makeUnsafe(due.askedAt.wall)")
     .foundBy(unit("submission/providers/ProviderPromises", "by both clocks")),
-  plant(
-    "an operation is never unreceived before its deadline by the clock of the reader",
-    "src/submission/providers/ProviderPromises.ts"
-  )
+  plant("an operation is never unreceived before its deadline by the clock of the reader", providerPromises)
     .edit("DateTime.min(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))", "due.taken_at")
     .foundBy(
       unit("submission/providers/ProviderPromises", "by both clocks"),
@@ -181,10 +174,10 @@ export const attacks: ReadonlyArray<Plant> = [
       "  outcomes.flatMap(([name, answers, ...rules]) =>\n    numbered(answers).slice(0, 1).map("
     )
     .foundBy(unit("testing/ContractMistakes")),
-  plant("the kit tests 403 as a wrong key", "src/testing/ProviderContract.ts")
+  plant("the kit tests 403 as a wrong key", providerContract)
     .edit("[401, 403].map", "[401].map")
     .foundBy(unit("testing/ContractMistakes")),
-  plant("the kit demands an amount that floating point changes", "src/testing/ProviderContract.ts")
+  plant("the kit demands an amount that floating point changes", providerContract)
     .edit("!Number.isInteger(Number(amount) * 100)", "true")
     .foundBy(unit("testing/ContractKit")),
   plant("the kit demands requests of each declared type", "src/testing/submissionCases.ts")
@@ -208,16 +201,13 @@ export const attacks: ReadonlyArray<Plant> = [
       "if (skewed !== undefined && limit < 0) yield* pauses.fail(provider, probeOf, skewed.refusal!)"
     )
     .foundBy(unit("submission/attempts/WrongClocks")),
-  plant(
-    "the deadline of a submission is always by the clock of the database",
-    "src/submission/attempts/attemptUntilSent.ts"
-  )
+  plant("the deadline of a submission is always by the clock of the database", attemptUntilSent)
     .edit(
       "DateTime.addDuration(claim.claimed_at, policy.sendWithin)",
       "DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))"
     )
     .foundBy(unit("submission/attempts/WrongClocks")),
-  plant("a clock that was set between two attempts allows no second one", "src/submission/attempts/attemptUntilSent.ts")
+  plant("a clock that was set between two attempts allows no second one", attemptUntilSent)
     .edit("if (Math.abs(yield* clockSet(askedAt)) > longestSkew)", "if (Math.abs(yield* clockSet(askedAt)) > Infinity)")
     .foundBy(unit("submission/attempts/WrongClocks")),
   plant("a provider never uses a failure code of the gateway", "src/domain/GatewayFailures.ts")
@@ -241,13 +231,10 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("the conformance kit finds a request that the bank does not document", "src/testing/contractRules.ts")
     .edit("wanted !== got", "wanted === undefined && got === undefined")
     .foundBy(unit("testing/ContractMistakes")),
-  plant(
-    "a member of the terms that does not change the request fails the conformance kit",
-    "src/testing/ProviderContract.ts"
-  )
+  plant("a member of the terms that does not change the request fails the conformance kit", providerContract)
     .edit("if (pairs.length === 0) {", "if (pairs.length > 99) {")
     .foundBy(unit("testing/ContractMistakes")),
-  plant("a body of /mcp that is no JSON is refused with a problem", "src/server/agents/McpEndpoint.ts")
+  plant("a body of /mcp that is no JSON is refused with a problem", mcpEndpoint)
     .edit(
       "    return yield* problems.fail(\"invalid_request\", { fields: [{ path: \"body\", message: \"Expected JSON\" }] })",
       "    return { refusal: errorResponse(null, internalError) }"
@@ -259,16 +246,13 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("a call without a connection has the result that one with a connection has", "src/mcp/ReadCalls.ts")
     .edit("...isModern ? { resultType: \"complete\" } : {},", "")
     .foundBy(unit("server/agents/McpAnswers", "same with and without")),
-  plant(
-    "a call without a connection that is denied access gets the problem of the read",
-    "src/server/agents/McpEndpoint.ts"
-  )
+  plant("a call without a connection that is denied access gets the problem of the read", mcpEndpoint)
     .edit(
       "        const problem = granted.denial()\n        return problem",
       "        const problem = null\n        return problem"
     )
     .foundBy(unit("server/agents/McpAnswers", "finds the grant revoked")),
-  plant("a refusal in JSON-RPC is logged with the request id", "src/server/agents/McpEndpoint.ts")
+  plant("a refusal in JSON-RPC is logged with the request id", mcpEndpoint)
     .edit("status < 400 || !(\"error\" in response) ?", "status > 0 ?")
     .foundBy(unit("server/agents/McpTransport", "with the request id of the response")),
   plant("an error code without a page is a problem for browsers, too", "src/server/SystemHandlers.ts")

@@ -1,6 +1,13 @@
 /** Mistakes in the adapters for real banks, and in their simulators. */
 import { type Plant, plant, unit } from "../Plant.ts"
 
+const brokerOrders = "src/banks/brokerOrders.ts"
+const httpProvider = "src/submission/http/HttpProvider.ts"
+const increase = "src/banks/Increase.ts"
+const openBankingUkDialect = "src/sandbox/banks/OpenBankingUkDialect.ts"
+const orderAnswers = "src/submission/http/OrderAnswers.ts"
+const securityEvents = "src/oauth/SecurityEvents.ts"
+
 export const banks: ReadonlyArray<Plant> = [
   plant(
     "A simulator with mutual TLS takes no payment of a client without a certificate of its authority",
@@ -8,13 +15,13 @@ export const banks: ReadonlyArray<Plant> = [
   )
     .edit("requestCert: true", "requestCert: false")
     .foundBy(unit("sandbox/MutualTls")),
-  plant("Increase: a transfer that waits for a person of the bank is not paid", "src/banks/Increase.ts")
+  plant("Increase: a transfer that waits for a person of the bank is not paid", increase)
     .edit("requires_attention: \"submitted\"", "requires_attention: \"succeeded\"")
     .foundBy(unit("banks/Increase")),
   plant("Increase: an amount of dollars reaches the bank in whole cents", "src/domain/PayloadText.ts")
     .edit("Number(whole + fraction.padEnd(digits, \"0\"))", "Number(whole + fraction)")
     .foundBy(unit("banks/Increase")),
-  plant("Increase: a known key with another body is no refusal of this transfer", "src/banks/Increase.ts")
+  plant("Increase: a known key with another body is no refusal of this transfer", increase)
     .edit(
       "refusal(\"invalid_operation_error\", \"not_possible\"),",
       "refusal(\"invalid_operation_error\", \"not_possible\"),\n    refusal(\"idempotency_key_already_used_error\", \"not_possible\"),"
@@ -29,37 +36,31 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Open Banking UK: an answer without the bank's signature proves nothing", "src/oauth/JsonSignature.ts")
     .edit("Effect.mapError(() => refuse(\"with a wrong signature\"))", "Effect.catch(() => Effect.void)")
     .foundBy(unit("banks/OpenBankingUkSignatures")),
-  plant("Open Banking UK: an event without the bank's signature is no hint", "src/oauth/SecurityEvents.ts")
+  plant("Open Banking UK: an event without the bank's signature is no hint", securityEvents)
     .edit("      ({ reason }) => refuse(`an event ${reason}`)", "      () => Effect.void")
     .foundBy(unit("banks/OpenBankingEvents")),
-  plant("Open Banking UK: an event for another receiver is no hint", "src/oauth/SecurityEvents.ts")
+  plant("Open Banking UK: an event for another receiver is no hint", securityEvents)
     .edit("if (![event.aud].flat().includes(audience))", "if ([event.aud].flat().length === 0)")
     .foundBy(unit("banks/OpenBankingEvents")),
-  plant("Open Banking UK: an event of another issuer is no hint", "src/oauth/SecurityEvents.ts")
+  plant("Open Banking UK: an event of another issuer is no hint", securityEvents)
     .edit("if (event.iss !== issuer)", "if (event.iss === \"\")")
     .foundBy(unit("banks/OpenBankingEvents")),
-  plant("Open Banking UK: an old event is no hint", "src/oauth/SecurityEvents.ts")
+  plant("Open Banking UK: an old event is no hint", securityEvents)
     .edit("age < -clockDifference || age > longest", "age < -clockDifference")
     .foundBy(unit("banks/OpenBankingEvents")),
-  plant("Open Banking UK: a repeated event is one hint", "src/oauth/SecurityEvents.ts")
+  plant("Open Banking UK: a repeated event is one hint", securityEvents)
     .edit("reference === undefined || received.has(event.jti)", "reference === undefined")
     .foundBy(unit("banks/OpenBankingEvents")),
-  plant(
-    "Open Banking UK: an event ahead of the clock is remembered for as long as it counts",
-    "src/oauth/SecurityEvents.ts"
-  )
+  plant("Open Banking UK: an event ahead of the clock is remembered for as long as it counts", securityEvents)
     .edit("at >= now - longest - clockDifference", "at >= now - longest")
     .foundBy(unit("banks/OpenBankingEvents")),
-  plant("Open Banking UK: an event whose hint failed is a hint once it is repeated", "src/oauth/SecurityEvents.ts")
+  plant("Open Banking UK: an event whose hint failed is a hint once it is repeated", securityEvents)
     .edit("    yield* hint({ reference", "    remember(event.jti, now)\n    yield* hint({ reference")
     .foundBy(unit("banks/OpenBankingEvents")),
   plant("Open Banking UK: a used consent proves no payment of this operation", "src/banks/OpenBankingMessages.ts")
     .edit("isUsed: status === \"COND\"", "isUsed: status !== status")
     .foundBy(unit("banks/OpenBankingUk", "After a lost answer")),
-  plant(
-    "Open Banking UK: an error that does not prove that nothing was ordered is no refusal",
-    "src/submission/http/OrderAnswers.ts"
-  )
+  plant("Open Banking UK: an error that does not prove that nothing was ordered is no refusal", orderAnswers)
     .edit("codes.map(finalCode)", "codes.map((code) => finalCode(code) ?? \"payment_rejected\")")
     .foundBy(unit("banks/OpenBankingUk", "Each documented error")),
   plant("a payment that is under way at a bank has not succeeded", "src/submission/providers/ProviderAdapter.ts")
@@ -68,10 +69,10 @@ export const banks: ReadonlyArray<Plant> = [
       "      return SubmissionAnswer.Succeeded({ names, evidence })"
     )
     .foundBy(unit("banks/OpenBankingUk", "Each status of a payment")),
-  plant("Increase: an account pays for its owner alone", "src/banks/Increase.ts")
+  plant("Increase: an account pays for its owner alone", increase)
     .edit("mayPayFrom(operation, account_id)", "Effect.as(mayPayFrom(operation, account_id), true)")
     .foundBy(unit("banks/Increase", "to an owner without it")),
-  plant("a fence is sent only if the application permits the operation", "src/submission/http/HttpProvider.ts")
+  plant("a fence is sent only if the application permits the operation", httpProvider)
     .edit(
       "      const { cancel, checkAccount, decode } = options.fence!\n      yield* preparePermission(options.isPermitted, operation, decoded, adapter.limits.headers)\n",
       "      const { cancel, checkAccount, decode } = options.fence!\n"
@@ -86,7 +87,7 @@ export const banks: ReadonlyArray<Plant> = [
   plant("the payee of a credit transfer names the bank of the account", "src/banks/iso20022.ts")
     .edit("part(\"agent\", agent && `${agent.SchemeName} ${agent.Identification}`)", "\"\"")
     .foundBy(unit("banks/BankTerms")),
-  plant("the mask of a payee tells accounts apart", "src/banks/Increase.ts")
+  plant("the mask of a payee tells accounts apart", increase)
     .edit("[funding, routing_number, account_number].filter", "[routing_number, account_number, funding].filter")
     .foundBy(unit("banks/BankTerms", "another mask for each account")),
   plant("no text in a payee imitates a further part of it", "src/banks/iso20022.ts")
@@ -95,30 +96,24 @@ export const banks: ReadonlyArray<Plant> = [
   plant("a credit transfer with terms pays no proxy", "src/banks/iso20022.ts")
     .edit("payee.Proxy !== undefined || UltimateCreditor", "UltimateCreditor")
     .foundBy(unit("banks/BankTerms")),
-  plant("Increase: the id of a payee imitates no account number", "src/banks/Increase.ts")
+  plant("Increase: the id of a payee imitates no account number", increase)
     .edit("textLike(/^\\S{1,200}$/u, \"an id without blanks\")", "textUpTo(200)")
     .foundBy(unit("banks/BankTerms")),
-  plant("a coin at Alpaca and a stock of the same symbol are two payees", "src/banks/brokerOrders.ts")
+  plant("a coin at Alpaca and a stock of the same symbol are two payees", brokerOrders)
     .edit("currency === undefined ? asset : `${asset} coin`", "asset")
     .foundBy(unit("banks/Alpaca", "as an order")),
   plant("an error of Open Banking UK that depends on time or balance is not final", "src/banks/OpenBankingMessages.ts")
     .edit("passing.has(code) ? undefined : codes[code]", "codes[code]")
     .foundBy(unit("banks/OpenBankingUk", "Each documented error")),
-  plant(
-    "Open Banking UK: each error of an answer must prove that nothing was ordered",
-    "src/submission/http/OrderAnswers.ts"
-  )
+  plant("Open Banking UK: each error of an answer must prove that nothing was ordered", orderAnswers)
     .edit("code === undefined || others.some((other) => other === undefined)", "code === undefined")
     .foundBy(unit("banks/OpenBankingUk", "Each documented error")),
-  plant(
-    "Open Banking UK: the simulator pays once under a consent, also after 24 hours",
-    "src/sandbox/banks/OpenBankingUkDialect.ts"
-  )
+  plant("Open Banking UK: the simulator pays once under a consent, also after 24 hours", openBankingUkDialect)
     .edit("return { key: ConsentId,", "return { key: `${ConsentId} ${key}`,")
     .foundBy(unit("banks/OpenBankingUkSandbox", "pays once")),
   plant(
     "Open Banking UK: after a restart, the simulator refuses payments from the cut-off time of a consent on",
-    "src/sandbox/banks/OpenBankingUkDialect.ts"
+    openBankingUkDialect
   )
     .edit("createdAt: creationIn(id) ?? now", "createdAt: now")
     .foundBy(unit("banks/OpenBankingUkSandbox", "restarted meanwhile")),
@@ -131,10 +126,10 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Open Banking UK: a payer's refused token is of this payment alone", "src/banks/OpenBankingUk.ts")
     .edit("credentialsOf: \"operation\"", "credentialsOf: \"gateway\"")
     .foundBy(unit("banks/OpenBankingUk", "401 of the payer's token")),
-  plant("Open Banking UK: a refused signature or path is of all payments", "src/submission/http/HttpProvider.ts")
+  plant("Open Banking UK: a refused signature or path is of all payments", httpProvider)
     .edit("failure.reason.startsWith(pauseReasons.credentials) ? ofOwner(options) : {}", "ofOwner(options)")
     .foundBy(unit("banks/OpenBankingUk", "A wrong path or signature")),
-  plant("Alpaca: refused keys of one owner are of this order alone", "src/submission/http/HttpProvider.ts")
+  plant("Alpaca: refused keys of one owner are of this order alone", httpProvider)
     .edit("headersOf), credentialsOf: \"operation\" }", "headersOf), credentialsOf: \"gateway\" }")
     .foundBy(unit("banks/Alpaca", "takes refused keys")),
   plant("Open Banking UK: the owner of an operation decides whose consent it may use", "src/banks/OpenBankingUk.ts")
@@ -161,34 +156,28 @@ export const banks: ReadonlyArray<Plant> = [
       "const status = yield* ask(adapter, operation, encode, decode, null, decoded)\n"
     )
     .foundBy(unit("banks/OpenBankingUkSandbox", "After a lost answer")),
-  plant("a key goes to a bank without TLS to this machine alone", "src/submission/http/HttpProvider.ts")
+  plant("a key goes to a bank without TLS to this machine alone", httpProvider)
     .edit(
       "protocol === \"https:\" || loopbackHosts.has(hostname)",
       "true || protocol === \"https:\" || loopbackHosts.has(hostname)"
     )
     .foundBy(unit("banks/Increase")),
-  plant(
-    "Increase: a transfer of a fence that a person approved is the payment of the operation",
-    "src/banks/Increase.ts"
-  )
+  plant("Increase: a transfer of a fence that a person approved is the payment of the operation", increase)
     .edit(
       "if (status === \"canceled\") return \"cancelled\"",
       "if (status !== \"pending_approval\") return \"cancelled\""
     )
     .foundBy(unit("banks/Fences")),
-  plant("Increase: the order of a fence differs from that of the submission", "src/banks/Increase.ts")
+  plant("Increase: the order of a fence differs from that of the submission", increase)
     .edit("requestOf(type, transfer, { require_approval: true })", "requestOf(type, transfer)")
     .foundBy(unit("banks/Fences")),
-  plant(
-    "Increase: the bank's name for the object of another body is no proof that a fence has the key",
-    "src/banks/Increase.ts"
-  )
+  plant("Increase: the bank's name for the object of another body is no proof that a fence has the key", increase)
     .edit(
       "HttpProvider.KeyHolder.First({ names: { reference: resource_id, operation_id: null } })",
       "HttpProvider.KeyHolder.Own({ names: { reference: resource_id, operation_id: null }, evidence: {}, isCancelled: true })"
     )
     .foundBy(unit("banks/Fences", "with another body")),
-  plant("a fence cancels no order of another operation", "src/submission/http/HttpProvider.ts")
+  plant("a fence cancels no order of another operation", httpProvider)
     .edit(
       "(holder.names.operation_id ?? operation.id) !== operation.id",
       "(holder.names.operation_id ?? operation.id) === \"\""
@@ -206,15 +195,15 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Alpaca: the ledger refuses a limit price with a step that no stock has", "src/banks/Alpaca.ts")
     .edit("  BrokerOrders.hasPriceStep,\n", "")
     .foundBy(unit("banks/Alpaca", "as an order")),
-  plant("Alpaca: the ledger refuses a notional with a part of a cent", "src/banks/brokerOrders.ts")
+  plant("Alpaca: the ledger refuses a notional with a part of a cent", brokerOrders)
     .edit("fraction: 2,", "fraction: 9,")
     .foundBy(unit("banks/Alpaca", "as an order")),
-  plant("Alpaca: the symbol of a pair of coins has no fence, also without a slash", "src/banks/brokerOrders.ts")
+  plant("Alpaca: the symbol of a pair of coins has no fence, also without a slash", brokerOrders)
     .edit("(?!.*(?:USD|USDT|USDC|BTC)$)[A-Z]{5})$/u", "[A-Z]{5,})$/u")
     .foundBy(unit("banks/FenceAnswers")),
   plant(
     "Alpaca: a limit in dollars counts no order that is paid in coins, also by the old symbol of a pair",
-    "src/banks/brokerOrders.ts"
+    brokerOrders
   )
     .edit(
       "Schema.makeFilter(({ symbol }: Fields) => hasPriceInDollars(symbol), {",
@@ -230,13 +219,10 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Alpaca: no fence is sent with keys that may name another account later", "src/banks/Alpaca.ts")
     .edit("if (fence && typeof keys === \"function\") {", "if (fence && baseUrl === \"\") {")
     .foundBy(unit("banks/FenceAnswers")),
-  plant(
-    "a fence is sent only once the credentials name the account of the settings",
-    "src/submission/http/HttpProvider.ts"
-  )
+  plant("a fence is sent only once the credentials name the account of the settings", httpProvider)
     .edit("isOurs, notAfter, decoded, late))) return otherAccount", "isOurs, notAfter, decoded, late))) yield* goesOn")
     .foundBy(unit("banks/FenceAnswers", "once the keys name the account")),
-  plant("Alpaca: a path in the address of the settings does not start", "src/submission/http/HttpProvider.ts")
+  plant("Alpaca: a path in the address of the settings does not start", httpProvider)
     .edit("pathname !== \"/\" && roots.includes(hostname)", "pathname === \"\" && roots.includes(hostname)")
     .foundBy(unit("banks/Alpaca", "without a path")),
   plant(
@@ -287,10 +273,10 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Alpaca: the ledger refuses an order outside of trading hours that is no limit order", "src/banks/Alpaca.ts")
     .edit("type === \"limit\" && (time_in_force", "(time_in_force")
     .foundBy(unit("banks/Alpaca", "as an order")),
-  plant("Increase: a return is looked for as long as a consumer may cause it", "src/banks/Increase.ts")
+  plant("Increase: a return is looked for as long as a consumer may cause it", increase)
     .edit("ach_transfer: \"60 days\"", "ach_transfer: \"2 days\"")
     .foundBy(unit("banks/Increase", "promises that an ACH transfer")),
-  plant("Increase: the ledger refuses a payee with half of its numbers", "src/banks/Increase.ts")
+  plant("Increase: the ledger refuses a payee with half of its numbers", increase)
     .edit(
       "account_number !== undefined && routing_number !== undefined",
       "account_number !== undefined || routing_number !== undefined"

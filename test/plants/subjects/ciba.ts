@@ -60,7 +60,7 @@ export const ciba: ReadonlyArray<Plant> = [
       "typeof authReqId !== \"string\""
     )
     .foundBy(...notified),
-  plant("the person reads the whole amount, or is not asked", "src/ciba/CibaApprovals.ts")
+  plant("the person reads the whole amount, or is not asked", service)
     .edit("room < shortestEnd + 2 ? null", "room < 0 ? null")
     .foundBy(unit("ciba/bindingMessage")),
   plant("an ID token is remembered for as long as it is accepted", protocol)

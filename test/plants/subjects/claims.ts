@@ -87,7 +87,7 @@ export const claims: ReadonlyArray<Plant> = [
   plant("in memory, limits that a grant gets later let nothing be sent that was accepted without", memoryTable)
     .edit("limits === undefined || limited_by_grant && accepted", "limits === undefined || accepted")
     .foundBy(postgres("services/queue/Claims", "got limits")),
-  plant("what the provider acknowledged is never returned", "src/services/sql/queue/SqlClaims.ts")
+  plant("what the provider acknowledged is never returned", claimsFile)
     .edit("\n    AND NOT o.acknowledged\n  RETURNING 1", "\n  RETURNING 1")
     .foundBy(story("also after a claim by hand")),
   plant("in memory, what the provider acknowledged is never returned", "src/services/memory/MemoryClaims.ts")

@@ -1,6 +1,9 @@
 /** Mistakes in the console, in its access, and in what operators are told. */
 import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
+const figureStatements = "src/services/sql/operators/figureStatements.ts"
+const findProblems = "src/domain/operators/findProblems.ts"
+const nextAction = "src/domain/operators/nextAction.ts"
 const guard = "src/operator/console/ConsoleGuard.ts"
 const sessions = "src/operator/console/access/Sessions.ts"
 const link = "src/operator/console/access/OneTimeLinkAccess.ts"
@@ -35,10 +38,7 @@ export const console: ReadonlyArray<Plant> = [
   plant("terms that a search by payee showed are not offered again", "console/parts/Terms.tsx")
     .edit("terms: { ...before.terms, ...terms }", "terms: before.terms")
     .foundBy(long("console/ConsolePages", "offers to show no terms again")),
-  plant(
-    "operators are told of operations that an outage of their provider ended",
-    "src/domain/operators/findProblems.ts"
-  )
+  plant("operators are told of operations that an outage of their provider ended", findProblems)
     .edit("    ...outageProblems(figures),\n", "")
     .foundBy(unit("domain/operators/FindProblems", "that an outage of their provider ended")),
   plant("the queue of failed operations has those of the last 24 hours", "src/services/sql/operators/searchSources.ts")
@@ -53,28 +53,19 @@ export const console: ReadonlyArray<Plant> = [
       "question: last_read?.question ?? \"\", asked_at: \"2026-11-22T12:00:00\","
     )
     .foundBy(long("console/Actions", "a fence may be under way")),
-  plant("a pause for payloads is no problem once none waits", "src/domain/operators/findProblems.ts")
+  plant("a pause for payloads is no problem once none waits", findProblems)
     .edit(
       "!isOfPayload(reason) || unsentOf(figures, provider) > 0",
       "!isOfPayload(reason) || unsentOf(figures, provider) >= 0"
     )
     .foundBy(unit("domain/operators/FindProblems", "caused a pause")),
-  plant(
-    "an operation that nothing allows to send or to read stands under that condition alone",
-    "src/services/sql/operators/figureStatements.ts"
-  )
+  plant("an operation that nothing allows to send or to read stands under that condition alone", figureStatements)
     .edit("ELSE state END, -1 FROM stopped", "ELSE state END, 0 FROM stopped")
     .foundBy(postgres("services/operators/LedgerFigures")),
-  plant(
-    "an operation that waits for an approval stands under that condition alone",
-    "src/services/sql/operators/figureStatements.ts"
-  )
+  plant("an operation that waits for an approval stands under that condition alone", figureStatements)
     .edit("SELECT provider, 'held', -1 FROM undecided", "SELECT provider, 'held', 0 FROM undecided")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
-  plant(
-    "an operation that waits for an approval stands under held while an operator holds it",
-    "src/services/sql/operators/figureStatements.ts"
-  )
+  plant("an operation that waits for an approval stands under held while an operator holds it", figureStatements)
     .edit(" AND NOT o.hold_outlasts_approval AS only_waits", " AS only_waits")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
   plant(
@@ -89,40 +80,31 @@ export const console: ReadonlyArray<Plant> = [
       "schedule.hold.kind === \"approval\" && !schedule.hold.outlasts_approval"
     )
     .foundBy(long("console/Actions", "is offered after a failover")),
-  plant("late work of operations that nothing allows is no further problem", "src/domain/operators/findProblems.ts")
+  plant("late work of operations that nothing allows is no further problem", findProblems)
     .edit("return count > told &&", "return count > 0 && told >= 0 &&")
     .foundBy(unit("domain/operators/FindProblems", "nothing allows")),
-  plant(
-    "operations whose status nothing allows to read are a problem at any age",
-    "src/domain/operators/findProblems.ts"
-  )
+  plant("operations whose status nothing allows to read are a problem at any age", findProblems)
     .edit("unread: Duration.zero", "unread: Duration.hours(1)")
     .foundBy(unit("domain/operators/FindProblems")),
-  plant("a provider that no running worker serves is a problem", "src/domain/operators/findProblems.ts")
+  plant("a provider that no running worker serves is a problem", findProblems)
     .edit("!isTerminal(state) && !served.has(provider)", "!isTerminal(state) && served.has(provider)")
     .foundBy(unit("domain/operators/FindProblems")),
-  plant("of a claimed operation it is open whether its request has left", "src/domain/operators/nextAction.ts")
+  plant("of a claimed operation it is open whether its request has left", nextAction)
     .edit(
       "has claimed it to send it. Whether its request has left is open until an outcome is recorded.",
       "has claimed it and may have sent it. It records the outcome."
     )
     .foundBy(unit("domain/operators/NextAction", "names its worker")),
-  plant(
-    "operators are told when claimed operations of a provider that does not answer end",
-    "src/domain/operators/nextAction.ts"
-  )
+  plant("operators are told when claimed operations of a provider that does not answer end", nextAction)
     .edit("isAway(pause) ? `Its provider is paused: ${pause}. ${end} ${lost}` : lost", "lost")
     .foundBy(unit("domain/operators/NextAction")),
-  plant(
-    "status tells when claimed operations of a provider that does not answer end",
-    "src/domain/operators/findProblems.ts"
-  )
+  plant("status tells when claimed operations of a provider that does not answer end", findProblems)
     .edit("    ? endOfClaims(claims)\n", "    ? endOfClaims(undefined)\n")
     .foundBy(unit("domain/operators/FindProblems", "does not answer end")),
-  plant("a returned claim is none that permits sending", "src/services/sql/operators/figureStatements.ts")
+  plant("a returned claim is none that permits sending", figureStatements)
     .edit("o.return_reason IS NULL AND o.send_before > now() AS claimed", "o.send_before > now() AS claimed")
     .foundBy(postgres("services/operators/OperationViews", "until when it may be sent")),
-  plant("no worker is asked for where one runs", "src/domain/operators/findProblems.ts")
+  plant("no worker is asked for where one runs", findProblems)
     .edit(
       "seen.some(({ pauses }) => pauses[provider] === null)",
       "seen.some(({ pauses }) => pauses[provider] === \"\")"
@@ -131,13 +113,10 @@ export const console: ReadonlyArray<Plant> = [
       unit("domain/operators/FindProblems", "where one runs"),
       unit("domain/operators/FindProblems", "is taken over")
     ),
-  plant("each cause of a pause has its own next step", "src/domain/operators/nextAction.ts")
+  plant("each cause of a pause has its own next step", nextAction)
     .edit("^status 40[13]", "^status 40[134]")
     .foundBy(unit("domain/operators/FindProblems")),
-  plant(
-    "an operation that nothing allows to send is a condition of its provider",
-    "src/services/sql/operators/figureStatements.ts"
-  )
+  plant("an operation that nothing allows to send is a condition of its provider", figureStatements)
     .edit(
       "const stops = { unauthorized: \"o.state = 'accepted'\"",
       "const stops = { unauthorized: \"o.state = 'submitting'\""
@@ -217,7 +196,7 @@ export const console: ReadonlyArray<Plant> = [
       "path !== undefined && nextPattern.test(path) ? path"
     )
     .foundBy(unit("operator/console/access/OidcAccess")),
-  plant("an email names an operator only if it is verified", "src/operator/console/access/OidcAccess.ts")
+  plant("an email names an operator only if it is verified", oidc)
     .edit("email_verified === true ? email : undefined", "email_verified === false ? undefined : email")
     .foundBy(unit("operator/console/ConsoleSettings")),
   plant("a sign-in always ends the session before it", "src/operator/console/access/signIn.ts")
@@ -237,10 +216,7 @@ export const console: ReadonlyArray<Plant> = [
       unit("operator/console/access/OneTimeLink"),
       unit("operator/console/access/OidcAccess")
     ),
-  plant(
-    "a claimed payment whose request may have left is never announced as unsent alone",
-    "src/domain/operators/nextAction.ts"
-  )
+  plant("a claimed payment whose request may have left is never announced as unsent alone", nextAction)
     .edit("\"If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. ", "\"")
     .foundBy(unit("domain/operators/NextAction", "a claim that permits sending to a provider that does not answer")),
   plant("the console lists the latest failures first", "src/operator/console/ConsoleHandlers.ts")

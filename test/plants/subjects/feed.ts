@@ -1,6 +1,7 @@
 /** Mistakes in the change feed and in waits: no change is skipped, and no wake-up is lost. */
 import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
+const changeStatements = "src/services/sql/reads/changeStatements.ts"
 const positions = "src/services/rules/changeToken.ts"
 const migration = "migrations/0010_change_feed.sql"
 const waits = "src/server/waits/Waits.ts"
@@ -18,10 +19,7 @@ export const feed: ReadonlyArray<Plant> = [
       "const refused = rows[0] === undefined ? refusalOf(grant, undefined) : null"
     )
     .foundBy(postgres("services/reads/GrantStandings", "refuses each combination")),
-  plant(
-    "a page of the feed never passes more running transactions than its token keeps",
-    "src/services/sql/reads/changeStatements.ts"
-  )
+  plant("a page of the feed never passes more running transactions than its token keeps", changeStatements)
     .edit("THEN l.ceiling - 1 ELSE r.after END", "THEN l.upcoming::bigint - 1 ELSE r.after END")
     .foundBy(long("costs/ChangeFeedCeiling")),
   plant("a token keeps every transaction that was running below its place", positions)
@@ -63,7 +61,7 @@ export const feed: ReadonlyArray<Plant> = [
   plant("a hold of all operations always ends the tokens", "src/services/sql/queue/SqlHolds.ts")
     .edit("    UPDATE ledger_home SET history = gen_random_uuid()\n", "    UPDATE ledger_home SET history = history\n")
     .foundBy(postgres("services/reads/ChangeHistory")),
-  plant("a mark of the changes never goes back", "src/services/sql/reads/changeStatements.ts")
+  plant("a mark of the changes never goes back", changeStatements)
     .edit("  WHERE m.high <= excluded.high`", "`")
     .foundBy(postgres("services/reads/ChangeMarks", "never goes back")),
   plant("a change during the read of a wait wakes it again", waits)
@@ -105,7 +103,7 @@ export const feed: ReadonlyArray<Plant> = [
   plant("a client never waits with more requests than its limit", lifecycle)
     .edit("      if (waitingOf.of(client) >= options.maxWaitingPerClient) return false\n", "")
     .foundBy(unit("server/gate/Lifecycle")),
-  plant("a wait ends by the monotonic clock", "src/server/waits/Waits.ts")
+  plant("a wait ends by the monotonic clock", waits)
     .edit(
       "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6",
       "const now = () => clock.currentTimeMillisUnsafe()"

@@ -127,7 +127,7 @@ export const grants: ReadonlyArray<Plant> = [
       story("a postponed operation is claimed only once it is due"),
       story("a request binding is of one client")
     ),
-  plant("a revocation of an unknown client of an issuer fails", "src/services/sql/grants/SqlGrants.ts")
+  plant("a revocation of an unknown client of an issuer fails", revocation)
     .edit("        if (!row!.matched) return yield* new UnmatchedRevocation({ client_id, issuer })\n", "")
     .foundBy(postgres("services/grants/GrantsRevocation", "by the server's own client id fails")),
   plant("a revocation of one subject revokes no other subject", functions)

@@ -1,6 +1,7 @@
 /** Mistakes in rescues, holds and switchovers: what a failover may have lost is never sent again without proof. */
 import { long, type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
+const sqlOperationLedger = "src/services/sql/ledger/SqlOperationLedger.ts"
 const rescues = "src/services/sql/queue/SqlRescues.ts"
 const holdsFile = "src/services/sql/queue/SqlHolds.ts"
 const fragments = "src/services/sql/queueFragments.ts"
@@ -61,10 +62,7 @@ export const holds: ReadonlyArray<Plant> = [
   plant("a late report of a worker ends the proof of a hold", "src/services/sql/queue/SqlOutcomes.ts")
     .edit(", unsent_in = NULL", "")
     .foundBy(story("a held operation is not cancelled once")),
-  plant(
-    "a claim of an earlier timeline does not fail: a return and a take-over may be lost",
-    "src/services/sql/ledger/SqlOperationLedger.ts"
-  )
+  plant("a claim of an earlier timeline does not fail: a return and a take-over may be lost", sqlOperationLedger)
     .edit(
       "THEN o.send_before IS NULL OR greatest(o.send_before, o.due_at) <= now() AND is_present_ledger(o.timeline)",
       "THEN o.send_before IS NULL OR greatest(o.send_before, o.due_at) <= now()"
@@ -95,10 +93,7 @@ export const holds: ReadonlyArray<Plant> = [
     )
     .foundBy(postgres("cluster/witness/Verifications")),
   plant("a hold of all operations always ends the claims", holdsFile)
-    .edit(
-      "const ended = yield* endAllClaims\n",
-      "const ended: ReadonlyArray<unknown> = []\n"
-    )
+    .edit("const ended = yield* endAllClaims\n", "const ended: ReadonlyArray<unknown> = []\n")
     .foundBy(story("a hold of all operations ends all claims")),
   plant("claims end after the holds are placed", holdsFile)
     .edit(
@@ -223,7 +218,7 @@ export const holds: ReadonlyArray<Plant> = [
   plant("a claim is cancelled only once it was returned", unsent)
     .edit("WHEN 'submitting' THEN o.return_reason IS NOT NULL", "WHEN 'submitting' THEN true")
     .foundBy(story("is not cancelled at any age")),
-  plant("a settled operation is not reviewed", "src/services/sql/ledger/SqlOperationLedger.ts")
+  plant("a settled operation is not reviewed", sqlOperationLedger)
     .edit("o.due_at IS NOT NULL AND ($2 OR NOT", "($2 OR NOT")
     .foundBy(story("a review begins and ends")),
   plant("a hold of one operation changes none that is held already", holdsFile)

@@ -1,6 +1,8 @@
 /** Mistakes in the actions of operators, in their commands, in roles and in what is logged. */
 import { long, type Plant, plant, postgres, story, system, unit } from "../Plant.ts"
 
+const findProblems = "src/domain/operators/findProblems.ts"
+const operationSearch = "src/services/operators/OperationSearch.ts"
 const actions = "src/services/operators/OperatorActions.ts"
 const records = "src/services/sql/actionRecords.ts"
 const table = "migrations/0012_operator_actions.sql"
@@ -8,22 +10,16 @@ const roles = "src/services/sql/roles.ts"
 const terms = [postgres("services/ledger/Terms")]
 
 export const operators: ReadonlyArray<Plant> = [
-  plant("no operation that a lost worker may have sent is said to wait", "src/domain/operators/findProblems.ts")
+  plant("no operation that a lost worker may have sent is said to wait", findProblems)
     .edit("  - (claimsOf(figures, provider)?.lost ?? 0)\n", "")
     .foundBy(unit("domain/operators/FindProblems", "lost worker of a paused provider")),
-  plant("returned claims are said to tell why, although nothing is paused", "src/domain/operators/findProblems.ts")
+  plant("returned claims are said to tell why, although nothing is paused", findProblems)
     .edit("Each of them tells why its claim was returned, if it was: repair that. ", "")
     .foundBy(unit("domain/operators/FindProblems", "is taken over")),
-  plant(
-    "a problem of the oldest operation says that its number counts young ones, too",
-    "src/domain/operators/findProblems.ts"
-  )
+  plant("a problem of the oldest operation says that its number counts young ones, too", findProblems)
     .edit("count === 1 ? \"\" : \", young ones included\"", "\"\"")
     .foundBy(unit("domain/operators/FindProblems", "the age of the oldest")),
-  plant(
-    "a problem says neither that a claimed operation was sent nor that it was not",
-    "src/domain/operators/findProblems.ts"
-  )
+  plant("a problem says neither that a claimed operation was sent nor that it was not", findProblems)
     .edit("whether a request has left is open until its try ends", "it may have been sent")
     .foundBy(unit("domain/operators/FindProblems", "that does not answer end")),
   plant(
@@ -80,10 +76,7 @@ export const operators: ReadonlyArray<Plant> = [
   plant("status shows a lost worker for as long as the console does", "src/cli/status/StatusCommand.ts")
     .edit("seen_at.epochMilliseconds < shownAfterReport", "seen_at.epochMilliseconds < Infinity")
     .foundBy(unit("cli/status/Status", "ten minutes after its last report")),
-  plant(
-    "a held operation that may have been sent is never said to be unsent",
-    "src/services/operators/OperatorActions.ts"
-  )
+  plant("a held operation that may have been sent is never said to be unsent", actions)
     .edit("state === \"accepted\" && row.is_unsent", "state === \"accepted\"")
     .foundBy(postgres("services/operators/OperatorActions", "reads a held operation that may have been sent")),
   plant("the history says that a rescue may have moved the end of sending", "src/cli/operations/show.ts")
@@ -191,19 +184,13 @@ export const operators: ReadonlyArray<Plant> = [
   plant("the record of an outcome needs a reason", "migrations/0021_operator_advances.sql")
     .edit("CHECK (action <> 'advance' OR reason IS NOT NULL)", "CHECK (action <> '' OR reason IS NOT NULL)")
     .foundBy(postgres("services/operators/OperatorActions")),
-  plant(
-    "an outcome that an operator records has the name and the reason of the operator in its evidence",
-    "src/services/operators/OperatorActions.ts"
-  )
+  plant("an outcome that an operator records has the name and the reason of the operator in its evidence", actions)
     .edit("recorded = { by: \"operator\", operator: name, reason }", "recorded = { by: name, reason }")
     .foundBy(postgres("services/operators/OperatorActions")),
   plant("an operation whose status nothing allows to read is found", "src/services/sql/queue/SqlStatusReads.ts")
     .edit(" waiting = NOT due.active,", "")
     .foundBy(postgres("services/operators/OperationViews", "waits, is listed and counted as")),
-  plant(
-    "a list ends with a full page, also if it may look at further operations",
-    "src/services/operators/OperationSearch.ts"
-  )
+  plant("a list ends with a full page, also if it may look at further operations", operationSearch)
     .edit("found.length === limit) break", "matches.length > left) break")
     .foundBy(long("costs/OperationSearchCost", "is one statement if the first has as many")),
   plant("an operation that was claimed waits no more", "migrations/0022_pauses.sql")
@@ -236,7 +223,7 @@ export const operators: ReadonlyArray<Plant> = [
       "Mac.key(Mac.hmacSha256, macInfo)"
     )
     .foundBy(...terms),
-  plant("a search by payee is recorded", "src/services/operators/OperationSearch.ts")
+  plant("a search by payee is recorded", operationSearch)
     .edit("if (query.payee === undefined || page", "if (query.payee !== undefined || page")
     .foundBy(...terms),
   plant(
@@ -257,7 +244,7 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a tool of agents gives the ledger the terms that it declares", "src/server/agents/MutationTool.ts")
     .edit("...terms === undefined ? {} : { terms: termsIn(terms, payload) }", "")
     .foundBy(long("examples/paymentsTool", "accepts a confirmed payment once")),
-  plant("the terms that an operator sees are in no log", "src/services/operators/OperatorActions.ts")
+  plant("the terms that an operator sees are in no log", actions)
     .edit(
       "const shown = yield* Effect.forEach(rows, (row) => openTerms(...sealedTermsOf(row)))",
       "const shown = yield* Effect.tap(Effect.forEach(rows, (row) => openTerms(...sealedTermsOf(row))), Effect.logDebug)"

@@ -1,6 +1,10 @@
 /** Mistakes in attempts, evidence and status reads: an uncertain outcome stays uncertain until evidence ends it. */
 import { long, type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
+const askForStatus = "src/submission/reads/askForStatus.ts"
+const fencedOperations = "migrations/0031_fenced_operations.sql"
+const submissionWorker = "src/submission/attempts/SubmissionWorker.ts"
+const validateAskedAt = "src/domain/operators/validateAskedAt.ts"
 const outcomesFile = "src/services/sql/queue/SqlOutcomes.ts"
 const settlement = "src/submission/attempts/Settlement.ts"
 const decision = "src/submission/reads/decideAfterRead.ts"
@@ -41,12 +45,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "findContradiction(names, { id, reference: null })",
       "findContradiction({ ...names, operation_id: id }, { id, reference: null })"
     )
-    .foundBy(
-      postgres(
-        "services/queue/ForeignEvidence",
-        "is indeterminate if the answer to a submission names another operation id"
-      )
-    ),
+    .foundBy(postgres("services/queue/ForeignEvidence", "answer to a submission names another operation id")),
   plant("the answer about another operation stays in the history", settlement)
     .edit("describeContradiction(contradiction), answer.evidence)", "describeContradiction(contradiction))")
     .foundBy(unit("submission/attempts/Settlement", "keeps an answer about another operation")),
@@ -85,17 +84,13 @@ export const outcomes: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/reads/ReconcilerRules", "takes the question to a person back")),
   plant("a status answer that names another operation proves nothing", decision)
     .edit("  if (contradiction !== null) return", "  if (contradiction?.member === \"reference\") return")
-    .foundBy(
-      postgres("services/queue/ForeignEvidence", "is only a review if a status read names another operation id")
-    ),
+    .foundBy(postgres("services/queue/ForeignEvidence", "if a status read names another operation id")),
   plant("after a revocation the worker never begins another attempt", attempts)
     .edit(
       "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
       "  if (mayStillSend !== null && (yield*"
     )
-    .foundBy(
-      unit("submission/attempts/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")
-    ),
+    .foundBy(unit("submission/attempts/PaymentsAfterRevocation", "no byte of it reaches the provider")),
   plant("without an answer of the database the worker never begins another attempt", attempts)
     .edit(
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
@@ -125,26 +120,20 @@ export const outcomes: ReadonlyArray<Plant> = [
         "      progress.isSending = true\n    })),"
     )
     .foundBy(unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/Drain")),
-  plant("the log tells no outcome that was not recorded", "src/submission/attempts/SubmissionWorker.ts")
+  plant("the log tells no outcome that was not recorded", submissionWorker)
     .edit("    Effect.tap(() => logOutcome(", "    Effect.onExit(() => logOutcome(")
     .foundBy(unit("submission/attempts/Recording", "rescued")),
-  plant(
-    "a failure that an operator can repair, such as a wrong key, ends no operation",
-    "src/submission/attempts/Settlement.ts"
-  )
+  plant("a failure that an operator can repair, such as a wrong key, ends no operation", settlement)
     .edit("  if (isLocal === true) return returned(reason, isOfOperation)\n", "")
     .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),
-  plant(
-    "a claim is returned only while it is held: a stale one is left to the rescuer",
-    "src/submission/attempts/SubmissionWorker.ts"
-  )
+  plant("a claim is returned only while it is held: a stale one is left to the rescuer", submissionWorker)
     .edit("(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ", "")
     .foundBy(
       unit("submission/attempts/Recording"),
       unit("submission/attempts/SubmissionWorker"),
       unit("submission/attempts/LocalFailures")
     ),
-  plant("a late outcome of a sent operation is always reported", "src/submission/attempts/SubmissionWorker.ts")
+  plant("a late outcome of a sent operation is always reported", submissionWorker)
     .edit("          withinStore(outcomes.report(id, reference)),", "          Effect.void,")
     .foundBy(unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")),
   plant("a status read belongs to one reader at most", statusReads)
@@ -190,7 +179,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "  const fence_started_at = null\n"
     )
     .foundBy(unit("submission/reads/Fences")),
-  plant("the answer of a read from before a fence is not recorded", "src/services/sql/queue/SqlOutcomes.ts")
+  plant("the answer of a read from before a fence is not recorded", outcomesFile)
     .edit("      AND (i.is_read IS NOT TRUE OR o.fence_started_at IS NOT DISTINCT FROM i.fence_started_at)\n", "")
     .foundBy(postgres("services/queue/Fences", "refuses what a read")),
   plant("a read from before a fence leaves no reference", statusReads)
@@ -229,31 +218,25 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("a fence needs a grant with all scopes of the accepting one", statusReads)
     .edit("o.due_at > now() AND ${standing(\"send\")}", "o.due_at > now() AND ${standing(\"read\")}")
     .foundBy(story("no grant with fewer scopes")),
-  plant("a fence of another beginning ends no operation, in the database too", "migrations/0031_fenced_operations.sql")
+  plant("a fence of another beginning ends no operation, in the database too", fencedOperations)
     .edit("evidence ->> 'fence_started_at'\n      = to_char", "evidence ->> 'fence_started_at'\n      <= to_char")
     .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
-  plant(
-    "no status read ends a fenced operation whose order the provider has not named",
-    "migrations/0031_fenced_operations.sql"
-  )
+  plant("no status read ends a fenced operation whose order the provider has not named", fencedOperations)
     .edit("NEW.state = 'succeeded' OR OLD.acknowledged END", "true END")
     .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
   plant(
     "the answer to a person from before a minute after the end of a fence ends no operation as failed, in the database too",
-    "migrations/0031_fenced_operations.sql"
+    fencedOperations
   )
     .edit("::timestamptz >= OLD.fencing_until + interval '1 minute'", "::timestamptz >= OLD.fencing_until")
     .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
-  plant("a person ends no operation while its fence may be under way", "src/domain/operators/validateAskedAt.ts")
+  plant("a person ends no operation while its fence may be under way", validateAskedAt)
     .edit("fencing_until !== null && now < fencing_until", "fencing_until !== null && now > fencing_until")
     .foundBy(
       unit("domain/OperatorEvidence", "after the last fence"),
       postgres("services/queue/Fences", "by an answer from after")
     ),
-  plant(
-    "an answer from before a minute after the end of a fence ends no operation as failed",
-    "src/domain/operators/validateAskedAt.ts"
-  )
+  plant("an answer from before a minute after the end of a fence ends no operation as failed", validateAskedAt)
     .edit("fencing_until !== null && at < fencing_until + tolerance", "fencing_until !== null && at < fencing_until")
     .foundBy(
       unit("domain/OperatorEvidence", "after the last fence"),
@@ -277,10 +260,7 @@ export const outcomes: ReadonlyArray<Plant> = [
   )
     .edit("AND NOT ($7::boolean AND", "AND NOT (NOT $7::boolean AND")
     .foundBy(postgres("services/queue/Fences", "is sent meanwhile")),
-  plant(
-    "a person ends no operation while its fence may be under way, in the database too",
-    "migrations/0031_fenced_operations.sql"
-  )
+  plant("a person ends no operation while its fence may be under way, in the database too", fencedOperations)
     .edit("OLD.fencing_until <= now()", "OLD.fencing_until IS NOT NULL")
     .foundBy(postgres("services/queue/Fences", "fails only by a fence of that beginning")),
   plant("the lease of a read covers all of its pages", "src/submission/reads/Reconciler.ts")
@@ -304,13 +284,10 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("a reader that took the operation too long ago sends no fence", fences)
     .edit(" && held < within", "")
     .foundBy(unit("submission/reads/Fences", "too long ago")),
-  plant("an operation that was sent to another account is not asked about", "src/submission/reads/askForStatus.ts")
+  plant("an operation that was sent to another account is not asked about", askForStatus)
     .edit("!mayBeOfAccount(due, adapter)", "!mayBeOfAccount({ provider_account: null }, adapter)")
     .foundBy(unit("submission/reads/Fences")),
-  plant(
-    "\"not found\" proves nothing of an operation whose account is not known",
-    "src/submission/reads/askForStatus.ts"
-  )
+  plant("\"not found\" proves nothing of an operation whose account is not known", askForStatus)
     .edit("given?._tag === \"NotFound\" ? { ...given, evidence: null } : given", "given")
     .foundBy(unit("submission/reads/Fences")),
   plant("a worker names its account in each claim", "src/submission/attempts/claimOperations.ts")

@@ -1,13 +1,18 @@
 /** Mistakes in what follows from the promises of a bank, and in the bank to test against, whose record must be true. */
 import { type Plant, plant, system, unit } from "../Plant.ts"
 
+const contractRules = "src/testing/contractRules.ts"
+const httpProvider = "src/submission/http/HttpProvider.ts"
+const httpRequest = "src/submission/http/HttpRequest.ts"
+const orderAnswers = "src/submission/http/OrderAnswers.ts"
+const statusCases = "src/testing/statusCases.ts"
 const submissions = "src/sandbox/Submissions.ts"
 const promises = "src/submission/providers/ProviderPromises.ts"
 const http = "src/submission/http/HttpStatusReads.ts"
 const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
-  plant("a status read takes no answer from a cache", "src/submission/http/HttpRequest.ts")
+  plant("a status read takes no answer from a cache", httpRequest)
     .edit("{ \"cache-control\": \"no-cache\" }", "{ \"cache-control\": \"max-age=60\" }")
     .foundBy(unit("submission/http/HttpProvider", "asks caches for the present state")),
   plant("a request to a provider follows no redirect", "src/http/OutgoingRequest.ts")
@@ -43,7 +48,7 @@ export const providers: ReadonlyArray<Plant> = [
       "if (readKind(options.promises, reference) === \"none\" && operation.send_before !== null) {"
     )
     .foundBy(unit("submission/http/ReadsByReference", "proves nothing without the reference")),
-  plant("a bank without a read by the operation's id gets no probe", "src/submission/http/HttpProvider.ts")
+  plant("a bank without a read by the operation's id gets no probe", httpProvider)
     .edit("options.probe !== false && readKind(options.promises, null) === \"direct\"", "options.probe !== false")
     .foundBy(unit("submission/http/HttpProviderAnswers", "is none without a read")),
   plant(
@@ -76,25 +81,22 @@ export const providers: ReadonlyArray<Plant> = [
   plant("a header for tracing that has the id asks for no operation", http)
     .edit("other.toLowerCase() === name)", "other.toLowerCase() !== name)")
     .foundBy(unit("submission/http/ReadsByReference", "lets an adapter start")),
-  plant(
-    "an adapter whose status request does not contain the operation's id does not start",
-    "src/submission/http/HttpProvider.ts"
-  )
+  plant("an adapter whose status request does not contain the operation's id does not start", httpProvider)
     .edit("    checkStatusRequests(adapter)\n", "")
     .foundBy(unit("submission/http/ReadsByReference", "lets an adapter start")),
-  plant("the conformance kit takes no header for tracing for the idempotency key", "src/testing/contractRules.ts")
+  plant("the conformance kit takes no header for tracing for the idempotency key", contractRules)
     .edit("return keyOf?.(request) ?? \"\"", "return Object.values(request.headers).join()")
     .foundBy(unit("testing/ContractMistakes", "that is zero")),
   plant(
     "the conformance kit finds a status request without a reference that does not ask for its operation",
-    "src/testing/contractRules.ts"
+    contractRules
   )
     .edit(
       "asksFor(id, { ...request, key: keyIn(request, keyOf), byReference })",
       "id !== \"\" && request !== undefined"
     )
     .foundBy(unit("testing/ContractMistakes", "by the reference alone")),
-  plant("the conformance kit finds status requests that ask for the same operation", "src/testing/contractRules.ts")
+  plant("the conformance kit finds status requests that ask for the same operation", contractRules)
     .edit("ids.every((id) => requests.slice(0, -1)", "ids.some((id) => requests.slice(0, -1)")
     .foundBy(unit("testing/ContractMistakes", "of one operation for all")),
   plant("a person is asked once no later not found proves anything, and not before", promises)
@@ -112,16 +114,13 @@ export const providers: ReadonlyArray<Plant> = [
   plant("unsafe promises do not start", "src/submission/providers/Providers.ts")
     .edit("    checkPromises(promises, adapter)\n", "")
     .foundBy(unit("submission/providers/Providers")),
-  plant(
-    "final \"not found\" of reads by the key needs the account that is asked",
-    "src/submission/providers/ProviderPromises.ts"
-  )
+  plant("final \"not found\" of reads by the key needs the account that is asked", promises)
     .edit(
       "isFinal(promises) && promises.readByOperationId !== \"indirectly\" && namesNoAccount(declared)",
       "isFinal(promises) && promises.readByOperationId === \"indirectly\" && namesNoAccount(declared)"
     )
     .foundBy(unit("submission/providers/ProviderPromises", "without an account")),
-  plant("a fence needs the account at which it occupies the key", "src/submission/providers/ProviderPromises.ts")
+  plant("a fence needs the account at which it occupies the key", promises)
     .edit(
       "(_, declared) => declared.fence !== undefined && namesNoAccount",
       "(_, declared) => declared.fence === undefined && namesNoAccount"
@@ -139,43 +138,34 @@ export const providers: ReadonlyArray<Plant> = [
   plant("a status read that compares what the bank echoes has the payload", promises)
     .edit("readsNeedPayload || readKind", "readKind")
     .foundBy(...promised),
-  plant(
-    "the kit tests the answers to a read by the operation's id, if they have another form",
-    "src/testing/statusCases.ts"
-  )
+  plant("the kit tests the answers to a read by the operation's id, if they have another form", statusCases)
     .edit("if (statusByOperationId !== null) {", "if (statusByOperationId === undefined) {")
     .foundBy(unit("testing/TwoForms", "finds nothing in the list")),
-  plant(
-    "an adapter that promises a read by the operation's id must find the operation by it",
-    "src/testing/statusCases.ts"
-  )
+  plant("an adapter that promises a read by the operation's id must find the operation by it", statusCases)
     .edit(
       "said._tag === \"Proven\"\n    ? null\n    : \"The adapter promises",
       "said._tag !== \"Rejected\"\n    ? null\n    : \"The adapter promises"
     )
     .foundBy(unit("testing/TwoForms", "has a list that no answer of the bank declares")),
-  plant("an adapter that searches a list must find the operation at each place of it", "src/testing/statusCases.ts")
+  plant("an adapter that searches a list must find the operation at each place of it", statusCases)
     .edit("[...other, ...own, ...other]", "[...own, ...other]")
     .foundBy(unit("testing/TwoForms", "looks at the newest transfer alone")),
-  plant("an adapter that searches a list must read its next page", "src/testing/statusCases.ts")
+  plant("an adapter that searches a list must read its next page", statusCases)
     .edit("const isFirst = asked === first", "const isFirst = first === undefined")
     .foundBy(unit("testing/TwoForms", "reads one page")),
   plant("the kit asks for a page that is not the last one of a list", "src/testing/ProviderContract.ts")
     .edit("status.pageBefore === undefined", "status.pageBefore === null")
     .foundBy(unit("testing/TwoForms", "asks for a page that is not the last one")),
-  plant("a form reaches the bank as a form, and its signature is of these bytes", "src/submission/http/HttpRequest.ts")
+  plant("a form reaches the bank as a form, and its signature is of these bytes", httpRequest)
     .edit("submission.body instanceof RedactedBody ? submission.body : RedactedBody", "RedactedBody")
     .foundBy(unit("submission/http/HttpProvider", "may be a form")),
-  plant("no id of a provider leads a request to another resource", "src/submission/http/HttpRequest.ts")
+  plant("no id of a provider leads a request to another resource", httpRequest)
     .edit("(?:\\.|%2e){1,2}(?=", "(?:\\.|%2e){2}(?=")
     .foundBy(
       unit("submission/http/HttpProviderRefusals", "nothing was sent, and the error"),
       unit("banks/FenceAnswers", "cancels nothing")
     ),
-  plant(
-    "a value in a path leads nowhere else at a server that reads an escaped slash",
-    "src/submission/http/HttpRequest.ts"
-  )
+  plant("a value in a path leads nowhere else at a server that reads an escaped slash", httpRequest)
     .edit("(?:\\/|%2f|%5c)(?:", "(?:\\/)(?:")
     .foundBy(unit("submission/http/HttpProviderRefusals", "nothing was sent, and the error")),
   plant("not found of a resource that an answer named says nothing of the operation", http)
@@ -205,13 +195,10 @@ export const providers: ReadonlyArray<Plant> = [
   plant("a reversal is promised for no type that the adapter cannot send", "src/submission/providers/Providers.ts")
     .edit("payloads !== undefined && !Object", "payloads === null && !Object")
     .foundBy(unit("submission/providers/Providers", "promise reversals of types")),
-  plant(
-    "an answer about another order than the one that replaced it proves nothing",
-    "src/submission/http/OrderAnswers.ts"
-  )
+  plant("an answer about another order than the one that replaced it proves nothing", orderAnswers)
     .edit("names(order, answer).reference === reference", "names(order, answer).reference !== undefined")
     .foundBy(unit("submission/http/OrderAnswers")),
-  plant("a list with two orders of one key proves nothing", "src/submission/http/OrderAnswers.ts")
+  plant("a list with two orders of one key proves nothing", orderAnswers)
     .edit("[member]: Schema.Tuple([Schema.Json])", "[member]: Schema.NonEmptyArray(Schema.Json)")
     .foundBy(unit("submission/http/OrderAnswers")),
   plant("an answer is bounded also where its encoding hides its length", "src/submission/http/HttpExchange.ts")

@@ -1,6 +1,8 @@
 /** Mistakes in reads: a grant reads what it owns and nothing else, in one statement with its check, on every way. */
 import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
 
+const compiledEndpoint = "src/dispatch/CompiledEndpoint.ts"
+const exchange = "src/client/Exchange.ts"
 const statements = "src/services/sql/reads/readStatements.ts"
 const standing = "src/services/sql/grantStanding.ts"
 const onPrimary = "src/services/sql/reads/readStatements.ts"
@@ -12,7 +14,7 @@ const responses = "src/server/reads/OperationResponses.ts"
 export const reads: ReadonlyArray<Plant> = [
   plant(
     "the client on fetch checks each member of an answer by its kind, and lets only optional ones be absent",
-    "src/client/Exchange.ts"
+    exchange
   )
     .edit("? member === undefined || isOfKind(", "? member !== undefined && isOfKind(")
     .foundBy(unit("package/Surface", "lets an answer lack an optional member")),
@@ -34,10 +36,10 @@ export const reads: ReadonlyArray<Plant> = [
       "operation.revision !== revision"
     )
     .foundBy(unit("client/FetchClient", "follows its operation to the end")),
-  plant("the client on fetch takes no 304 without having named a tag", "src/client/Exchange.ts")
+  plant("the client on fetch takes no 304 without having named a tag", exchange)
     .edit("status === 304 && own?.[\"if-none-match\"] !== undefined", "status === 304")
     .foundBy(unit("client/FetchClient", "takes no 304")),
-  plant("the client on fetch sends no cookie", "src/client/Exchange.ts")
+  plant("the client on fetch sends no cookie", exchange)
     .edit("      credentials: \"omit\",\n", "")
     .foundBy(unit("client/FetchClient", "and no cookie")),
   plant("a look-up by key finds only operations of the same resource owner", statements)
@@ -94,7 +96,7 @@ export const reads: ReadonlyArray<Plant> = [
   plant("an absent parameter with a default gets its default on a compiled route", decoder)
     .edit("        if (!staysAbsent) return undecided\n", "")
     .foundBy(unit("dispatch/CompiledGroup")),
-  plant("a compiled route has the services of its group", "src/dispatch/CompiledEndpoint.ts")
+  plant("a compiled route has the services of its group", compiledEndpoint)
     .edit("      provided = Context.addUnsafe(provided, key, service as never)\n", "")
     .foundBy(unit("dispatch/CompiledGroup")),
   plant("a token in the query is always refused", gate)
@@ -118,10 +120,10 @@ export const reads: ReadonlyArray<Plant> = [
   plant("an id of an earlier request is not that of bytes that are no request", "src/node/http/NodeListener.ts")
     .edit("text.slice(start < 4 ? 0 : start)", "text.slice(start < 4 ? 0 : 0)")
     .foundBy(unit("server/gate/RequestIds")),
-  plant("a compiled body is an object", "src/dispatch/CompiledEndpoint.ts")
+  plant("a compiled body is an object", compiledEndpoint)
     .edit("parsed !== null && !Array.isArray(parsed)", "parsed !== null")
     .foundBy(unit("dispatch/CompiledGroup")),
-  plant("a body of another media type is no payload", "src/dispatch/CompiledEndpoint.ts")
+  plant("a body of another media type is no payload", compiledEndpoint)
     .edit(
       "(request.headers[\"content-type\"] ?? jsonType) !== jsonType",
       "request.headers[\"content-type\"] === undefined"
@@ -172,7 +174,7 @@ export const reads: ReadonlyArray<Plant> = [
   plant("a stored time that is none is no instant", "src/domain/Timestamp.ts")
     .edit("!(Math.abs(epochMilliseconds) <= maxMilliseconds)", "Math.abs(epochMilliseconds) > maxMilliseconds")
     .foundBy(unit("domain/Timestamp", "made from milliseconds")),
-  plant("limits are cached for their grant alone", "src/server/reads/OperationResponses.ts")
+  plant("limits are cached for their grant alone", responses)
     .edit(
       "limitsResponse = (body: GrantLimits) => withHeaders({ body, headers: revalidated })",
       "limitsResponse = (body: GrantLimits) => withHeaders({ body, headers: { ...revalidated, vary: \"Accept\" } })"
@@ -190,10 +192,7 @@ export const reads: ReadonlyArray<Plant> = [
       ""
     )
     .foundBy(unit("dispatch/CompiledGroup")),
-  plant(
-    "a compiled route has the service of its group, also if the server has another one",
-    "src/dispatch/CompiledEndpoint.ts"
-  )
+  plant("a compiled route has the service of its group, also if the server has another one", compiledEndpoint)
     .edit(
       "filter(([key, service]) => server.mapUnsafe.get(key) !== service)",
       "filter(([key]) => !server.mapUnsafe.has(key))"

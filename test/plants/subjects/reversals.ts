@@ -1,6 +1,8 @@
 /** Mistakes in reversals: a success that is reversed stays one, and its reads need what every read of a status needs. */
 import { type Plant, plant, postgres, unit } from "../Plant.ts"
 
+const nextAction = "src/domain/operators/nextAction.ts"
+const reconciler = "src/submission/reads/Reconciler.ts"
 const migration = "migrations/0027_reversals.sql"
 const lateProofs = "migrations/0042_late_proofs.sql"
 const statements = "src/services/sql/queue/SqlStatusReads.ts"
@@ -16,13 +18,13 @@ export const reversals: ReadonlyArray<Plant> = [
   plant("the proof of a worker that comes after a final state is kept", "src/submission/attempts/SubmissionWorker.ts")
     .edit("          keepLateProof(\n", "          ((..._: ReadonlyArray<unknown>) => Effect.void)(\n")
     .foundBy(unit("submission/LateProof", "the answer to a submission")),
-  plant("the proof of a status read that comes after a final state is kept", "src/submission/reads/Reconciler.ts")
+  plant("the proof of a status read that comes after a final state is kept", reconciler)
     .edit(
       "() => keepLateProof(services, about, { state: outcome.state",
       "() => ((..._: ReadonlyArray<unknown>) => Effect.void)({ state: outcome.state"
     )
     .foundBy(unit("submission/LateProof", "a status read")),
-  plant("a reference that a status read finds after a final state is kept", "src/submission/reads/Reconciler.ts")
+  plant("a reference that a status read finds after a final state is kept", reconciler)
     .edit("isPostponed || next.reference === null", "true || next.reference === null")
     .foundBy(unit("submission/LateProof", "a reference")),
   plant("a late proof that agrees with the final state is none", "src/services/rules/contradictions.ts")
@@ -31,7 +33,7 @@ export const reversals: ReadonlyArray<Plant> = [
   plant("what the provider received before may fail later", "src/services/rules/contradictions.ts")
     .edit("state === \"submitted\" && !final.acknowledged", "state === \"submitted\"")
     .foundBy(unit("services/rules/Contradictions", "only another outcome")),
-  plant("a contradicted failure needs a person", "src/domain/operators/nextAction.ts")
+  plant("a contradicted failure needs a person", nextAction)
     .edit("  if (contradicted) {", "  if (false) {")
     .foundBy(postgres("services/queue/LateProof", "tells operators")),
   plant("the record of reversals is append-only", migration)
@@ -58,22 +60,19 @@ export const reversals: ReadonlyArray<Plant> = [
   plant("a success is read only for as long as it may be reversed", statements)
     .edit("WHERE operation_id = $1 AND ${isLastRead}", "WHERE operation_id = $1 AND false")
     .foundBy(postgres("services/queue/Reversals", "is read every day, until it is final")),
-  plant(
-    "an unclear answer does not end the reads of a success with the time of its reversal",
-    "src/submission/reads/Reconciler.ts"
-  )
+  plant("an unclear answer does not end the reads of a success with the time of its reversal", reconciler)
     .edit("isAsked && answer._tag !== \"NotProven\" && decision._tag", "isAsked && decision._tag")
     .foundBy(unit("submission/reads/ReconcilerReversals", "whose answers are not clear")),
   plant(
     "a read that the reconciler does not make does not end the reads of a success with the time of its reversal",
-    "src/submission/reads/Reconciler.ts"
+    reconciler
   )
     .edit(
       "answer === null || isUnreachable(answer)) return null",
       "answer === null || isUnreachable(answer)) return null\n  if (!isAsked) return Duration.zero"
     )
     .foundBy(unit("submission/reads/ReconcilerReversals", "while the settings name another account")),
-  plant("the reads of a success end, with any answer of the provider", "src/submission/reads/Reconciler.ts")
+  plant("the reads of a success end, with any answer of the provider", reconciler)
     .edit("const readsUnclear = Duration.days(30)", "const readsUnclear = Duration.days(3000)")
     .foundBy(unit("submission/reads/ReconcilerReversals", "whose answers are not clear")),
   plant("a success is read only while a grant, its client and its provider connection allow it", statements)
@@ -88,13 +87,10 @@ export const reversals: ReadonlyArray<Plant> = [
   plant("operators see when a success is read again", "src/services/sql/operators/OperatorRow.ts")
     .edit("row.due_at ?? row.reversal_due_at", "row.due_at")
     .foundBy(postgres("services/queue/Reversals", "tells operators when a success is read again")),
-  plant(
-    "nothing is left to do of a success only once its provider cannot reverse it",
-    "src/domain/operators/nextAction.ts"
-  )
+  plant("nothing is left to do of a success only once its provider cannot reverse it", nextAction)
     .edit("  if (reversible_until === null) {", "  if (true) {")
     .foundBy(unit("domain/operators/NextAction", "that its provider may reverse")),
-  plant("reads of successes leave capacity to open outcomes", "src/submission/reads/Reconciler.ts")
+  plant("reads of successes leave capacity to open outcomes", reconciler)
     .edit("const free = Math.ceil((left - more.length) / 2)", "const free = limit")
     .foundBy(unit("submission/reads/ReconcilerReversals", "takes half of what the reads of open outcomes leave"))
 ]

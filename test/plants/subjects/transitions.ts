@@ -1,6 +1,9 @@
 /** Mistakes in the triggers of operations: only the transitions of the table happen, and a final state stays. */
 import { type Plant, plant, postgres, story, unit } from "../Plant.ts"
 
+const ledgerRules = "src/services/rules/ledgerRules.ts"
+const operatorReferences = "migrations/0033_operator_references.sql"
+const validateAskedAt = "src/domain/operators/validateAskedAt.ts"
 const rules = "migrations/0006_operation_rules.sql"
 const acceptances = "migrations/0034_limits.sql"
 const evidence = "migrations/0019_operator_evidence.sql"
@@ -51,16 +54,16 @@ export const transitions: ReadonlyArray<Plant> = [
   plant("the evidence of an operator says when in RFC 3339, in the database too", evidence)
     .edit("!~ '^\\d{4}-\\d\\d-\\d\\dT", "!~ '^\\d{4}-\\d\\d-\\d\\d' AND evidence ->> 'asked_at' !~ 'T")
     .foundBy(postgres("services/schema/ForbiddenStatements", "leave indeterminate")),
-  plant("a person ends an operation by no reference that another operation has", "src/services/rules/ledgerRules.ts")
+  plant("a person ends an operation by no reference that another operation has", ledgerRules)
     .edit("if (holder !== null) {", "if (holder !== null && stated.isOfPayment) {")
     .foundBy(postgres("services/ledger/Transitions", "no other operation at the provider has")),
   plant(
     "a person ends an operation by no reference that another operation has, in the database too",
-    "migrations/0033_operator_references.sql"
+    operatorReferences
   )
     .edit("o.provider = NEW.provider AND o.id <> NEW.id", "false")
     .foundBy(postgres("services/schema/ForbiddenStatements", "by the reference of another one")),
-  plant("the reference by which a person ends an operation is stored", "migrations/0033_operator_references.sql")
+  plant("the reference by which a person ends an operation is stored", operatorReferences)
     .edit("    NEW.reference := stated;", "    NULL;")
     .foundBy(postgres("services/operators/OperatorActions", "stores the reference")),
   plant("a refusal names all that is wrong with the evidence of a person", "src/domain/OperatorEvidence.ts")
@@ -69,13 +72,13 @@ export const transitions: ReadonlyArray<Plant> = [
   plant("evidence of a worker may have any text", evidence)
     .edit("regexp_replace(NEW.evidence::text, '\\\\u(0000|d[89a-f][0-9a-f]{2})', '\\\\ufffd', 'gi')", "NEW.evidence")
     .foundBy(postgres("services/ledger/Transitions", "is refused without evidence")),
-  plant("an operator asked after the operation was created", "src/domain/operators/validateAskedAt.ts")
+  plant("an operator asked after the operation was created", validateAskedAt)
     .edit("if (at < created_at - tolerance)", "if (at < created_at - 1000 * tolerance)")
     .foundBy(unit("domain/OperatorEvidence", "names one between")),
-  plant("an operator did not ask in the future", "src/domain/operators/validateAskedAt.ts")
+  plant("an operator did not ask in the future", validateAskedAt)
     .edit("isFailure ? 0 : tolerance", "isFailure ? 0 : 1000 * tolerance")
     .foundBy(unit("domain/OperatorEvidence", "names one between")),
-  plant("an operation fails by no answer of the future, however little", "src/domain/operators/validateAskedAt.ts")
+  plant("an operation fails by no answer of the future, however little", validateAskedAt)
     .edit("isFailure ? 0 : tolerance", "tolerance")
     .foundBy(unit("domain/OperatorEvidence", "names one between")),
   plant("an operation fails by no answer of the future, however little, in the database too", lateProofs)
@@ -93,28 +96,19 @@ export const transitions: ReadonlyArray<Plant> = [
   plant("a person ends no claim as failed while its worker may wait for the answer, in the database too", lateProofs)
     .edit("AND OLD.due_at > clock_timestamp() THEN", "AND false THEN")
     .foundBy(postgres("services/queue/LateProof", "in the database too")),
-  plant("the refusal of a live claim says when a person may record its failure", "src/services/rules/ledgerRules.ts")
+  plant("the refusal of a live claim says when a person may record its failure", ledgerRules)
     .edit("isGuess(to) && isByOperator(evidence) ? answeredBy(from, facts) : null", "null")
     .foundBy(postgres("services/queue/LateProof", "says when it can")),
-  plant(
-    "an operation fails only by an answer from a minute after its last send",
-    "src/domain/operators/validateAskedAt.ts"
-  )
+  plant("an operation fails only by an answer from a minute after its last send", validateAskedAt)
     .edit("at < sendable_until + tolerance)", "at < sendable_until)")
     .foundBy(unit("domain/OperatorEvidence", "names one between")),
-  plant("an operation fails only by an answer from after its last fence", "src/services/rules/ledgerRules.ts")
+  plant("an operation fails only by an answer from after its last fence", ledgerRules)
     .edit("? fencing_until?.epochMilliseconds ?? null : null,", "? send_before?.epochMilliseconds ?? null : null,")
     .foundBy(postgres("services/queue/Fences", "lets a person end")),
-  plant(
-    "the ledger refuses an answer from before the last send of an uncertain operation",
-    "src/services/rules/ledgerRules.ts"
-  )
+  plant("the ledger refuses an answer from before the last send of an uncertain operation", ledgerRules)
     .edit("isFailure && operation.state !== \"accepted\" &&", "isFailure && operation.state === \"accepted\" &&")
     .foundBy(postgres("services/ledger/Cancellation", "about which an operator asked")),
-  plant(
-    "an operation that a worker returned unsent fails, whenever the operator asked",
-    "src/services/rules/ledgerRules.ts"
-  )
+  plant("an operation that a worker returned unsent fails, whenever the operator asked", ledgerRules)
     .edit(" && return_reason === null\n          ?", "\n          ?")
     .foundBy(story("does not fail by an operator once")),
   plant("an operator asked after the operation was created, in the database too", evidenceTime)
@@ -132,7 +126,7 @@ export const transitions: ReadonlyArray<Plant> = [
   plant("an operation fails only by an answer from a minute after its last send, in the database too", evidenceTime)
     .edit("AND asked_at < OLD.send_before + interval '1 minute'\n", "AND asked_at < OLD.send_before\n")
     .foundBy(postgres("services/ledger/Cancellation", "is refused by the database")),
-  plant("an operator ends an operation that may have been sent only by an answer", "src/services/rules/ledgerRules.ts")
+  plant("an operator ends an operation that may have been sent only by an answer", ledgerRules)
     .edit(
       "isTerminal(to.state) && isByOperator(evidence) && !isCancellation",
       "isTerminal(to.state) && isByOperator(evidence) && false"
