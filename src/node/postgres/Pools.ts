@@ -43,10 +43,14 @@ const pool = (
   )
 
 /**
- * Timeouts that the server enforces on the sessions of a pool, in milliseconds. PostgreSQL ends longer statements even
- * if the client process is stopped or gone.
+ * The parameters of the sessions of a pool. PostgreSQL ends statements that take longer than so many milliseconds even if the client process is
+ * stopped or gone.
+ *
+ * `jit` is off: up to version 17, PostgreSQL sees a plan that breaks a setting such as `enable_seqscan` as expensive enough to compile. Triggers
+ * have such settings, and a compilation takes longer than hundreds of their statements.
  */
-const limits = (of: { readonly statement: number; readonly lock: number }) => ({
+const session = (of: { readonly statement: number; readonly lock: number }) => ({
+  jit: "off",
   statement_timeout: String(of.statement),
   lock_timeout: String(of.lock),
   // A process that stops inside a transaction keeps its locks for this long at most.
@@ -54,21 +58,19 @@ const limits = (of: { readonly statement: number; readonly lock: number }) => ({
 })
 
 /** Shorter than the deadline of a request: the server cancels a statement before the request that waits for it ends. */
-const requestLimits = limits({ statement: 1500, lock: 1000 })
+const requestLimits = session({ statement: 1500, lock: 1000 })
 
 /**
  * Settings of the pools that read. The session refuses every statement that writes.
  *
  * It always reads an index in list order. Without these settings, PostgreSQL may sort all operations of an owner where
- * it has no statistics of the table, such as after a restore. `jit` is off because PostgreSQL up to 17 sees a plan that
- * breaks such a setting as expensive enough to compile.
+ * it has no statistics of the table, such as after a restore.
  */
 export const readerParameters = {
   default_transaction_read_only: "on",
   enable_seqscan: "off",
   enable_bitmapscan: "off",
   enable_sort: "off",
-  jit: "off",
   ...requestLimits
 }
 
@@ -105,7 +107,7 @@ export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
  * For readiness probes. They must be answered even when the pools of the requests are full. A probe waits for a second, and its statement
  * ends before that, so that the probe learns why.
  */
-export const ProbePool = pool("probe", { ...readerParameters, ...limits({ statement: 800, lock: 500 }) })
+export const ProbePool = pool("probe", { ...readerParameters, ...session({ statement: 800, lock: 500 }) })
 
 /**
  * For used DPoP proofs. Each request with a DPoP proof writes one row, and may wait for a request that writes the same
@@ -116,24 +118,20 @@ export const ProofPool = pool("proofs", requestLimits)
 /** For grant provisioning. A registration may wait for a revocation, and must not delay other statements. */
 export const ProvisioningPool = pool("provisioning", requestLimits)
 
-/**
- * For `LedgerFigures`. It has no planner settings of the readers, because its statements aggregate. `jit` is off: it would cost more
- * than the statements.
- */
+/** For `LedgerFigures`. It has no planner settings of the readers, because its statements aggregate. */
 export const FiguresPool = pool("figures", {
   default_transaction_read_only: "on",
-  jit: "off",
-  ...limits({ statement: 3000, lock: 1000 })
+  ...session({ statement: 3000, lock: 1000 })
 })
 
 /** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
-export const WriterPool = pool("writer", limits({ statement: 10_000, lock: 2000 }))
+export const WriterPool = pool("writer", session({ statement: 10_000, lock: 2000 }))
 
 /**
  * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
  * and acceptances queue behind a waiting lock. It confirms nothing: the procedure for that comes with a migration.
  */
-export const MigrationPool = pool("migration", limits({ statement: 0, lock: 5000 })).pipe(
+export const MigrationPool = pool("migration", session({ statement: 0, lock: 5000 })).pipe(
   Layer.provide(Layer.succeed(DriverClient.SessionResults, DriverClient.SessionResults.defaultValue()))
 )
 
@@ -142,7 +140,7 @@ export const MigrationPool = pool("migration", limits({ statement: 0, lock: 5000
  * server cancels a statement before its worker stops waiting, so no abandoned statement can still commit. Statements may wait for
  * the lock of a row, so each has a connection of its own.
  */
-export const WorkerPool = pool("worker", limits({ statement: 4000, lock: 2000 }), {
+export const WorkerPool = pool("worker", session({ statement: 4000, lock: 2000 }), {
   connectionTTL: "10 seconds",
   keepAlive: "10 seconds"
 })

@@ -39,6 +39,9 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("the sums of budgets run on the connections of lists", "src/services/sql/reads/SqlOperationStore.ts")
     .edit("listing.unsafe<LimitsRow>", "sql.unsafe<LimitsRow>")
     .foundBy(postgres("server/GreedyLists", "runs four reads of limits")),
+  plant("PostgreSQL compiles no statement of the gateway", "src/node/postgres/Pools.ts")
+    .edit("  jit: \"off\",\n", "")
+    .foundBy(unit("node/postgres/Database", "compile no statement")),
   plant("the process gives the feed the connections of lists", "src/node/GatewayParts.ts")
     .edit(
       "OperationFeed.layer.pipe(Layer.provide([ReaderPool, ListPool]))",
