@@ -26,27 +26,6 @@ const globalSetup = [...postgres, "test/fixtures/processes/CommandBundle.ts"]
 // The examples import the package by its name; this finds the source.
 const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
 
-const services = "test/postgres/services"
-
-/**
- * What runs again on the oldest PostgreSQL that Debian has: only what an older version can break. It lacks a function or a privilege,
- * which the first run of each statement, trigger and migration shows, or it chooses another plan. Locks, races and rows are the same in all
- * versions, so the other files run once. A statement that none of these files runs needs one here.
- */
-const onOldest = [
-  "test/postgres/cluster/**/*.test.ts",
-  "test/postgres/node/postgres/driver/DriverClient.test.ts",
-  `${services}/{Readiness,StoreUnavailable}.test.ts`,
-  `${services}/grants/{Grants,GrantsRegistration,GrantsRevocation,Standing}.test.ts`,
-  `${services}/ledger/{Acceptance,Payloads,Terms,Transitions}.test.ts`,
-  `${services}/operators/*.test.ts`,
-  `${services}/queue/{OutcomeBatches,ProviderLimits,QueueModel,ReturnedClaimsInPostgres,StatusReads}.test.ts`,
-  `${services}/reads/*.test.ts`,
-  `${services}/schema/{ForbiddenStatements,ForgedDates,Migrations,Storage,Triggers}.test.ts`,
-  `${services}/verification/*.test.ts`,
-  "test/long/costs/{AcceptPlans,ChangeFeedPlans,FiguresCost,FindByKeyCost,GrantCheckCost,ListCost,OperationSearchCost,PayloadCost,QueueCost}.test.ts"
-]
-
 export default defineConfig({
   test: {
     projects: [
@@ -69,7 +48,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "oldest-postgres",
-          include: onOldest,
+          include: ["test/postgres/**/*.test.ts", "test/long/costs/**/*.test.ts"],
           globalSetup: [shared, "test/fixtures/postgres/OldestPostgresServer.ts"]
         }
       }
