@@ -317,8 +317,8 @@ export type IssuerClientId = typeof IssuerClientId.Type
 
 const isClientId = Schema.is(ClientId)
 
-/** Whether client ids can begin with this text: nothing, or a text that could be a client id itself. @internal */
-export const isClientPrefix = (prefix: string): boolean => prefix === "" || isClientId(prefix)
+/** Whether ids of clients and owners can begin with this text: nothing, or a text that could be such an id itself. @internal */
+export const isIdPrefix = (prefix: string): boolean => prefix === "" || isClientId(prefix)
 
 /**
  * The client id of the gateway for a client of an authorization server. It is the client prefix of that issuer (empty where it

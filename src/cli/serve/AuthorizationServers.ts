@@ -52,6 +52,7 @@ const trust = {
   grantProvisioning: Schema.optionalKey(
     Schema.Struct({
       ownerClaim: optional,
+      ownerPrefix: optional,
       providerClaim: optional,
       grantLifetime: timeIn("days", 1, 3650),
       authorizationDetails: Schema.optionalKey(AuthorizationDetails)
@@ -59,6 +60,7 @@ const trust = {
       Schema.encodeKeys({
         authorizationDetails: "authorization_details",
         ownerClaim: "owner_claim",
+        ownerPrefix: "owner_prefix",
         providerClaim: "provider_claim",
         grantLifetime: "grant_lifetime_days"
       })

@@ -11,6 +11,7 @@ import {
   type GrantId,
   type GrantIdentity,
   isGrantLifetime,
+  isIdPrefix,
   Issuer,
   ProviderName,
   ResourceOwner,
@@ -27,6 +28,12 @@ import type { StoreUnavailable } from "../StoreUnavailable.ts"
 export interface GrantProvisioning {
   /** The claim that names the resource owner. Default: `resource_owner`. */
   readonly ownerClaim?: string
+  /**
+   * Prefix of the issuer's resource owners in the gateway. If several issuers provision grants, each needs one, so that equal names
+   * at two issuers are two people. Issuers with the same prefix share their owners: give one only if equal names are one person.
+   * Your events name an owner with its prefix. Default: none; an owner then equals the owner of that name in `Grants.issue`.
+   */
+  readonly ownerPrefix?: string
   /** The claim that names the provider. Default: `provider`. */
   readonly providerClaim?: string
   /**
@@ -41,8 +48,9 @@ export interface GrantProvisioning {
 
 /** Returns what is invalid in the settings, as one sentence for the operator; null if they are valid. */
 export const validateGrantProvisioning = (
-  { authorizationDetails, grantLifetime = defaultLifetime }: GrantProvisioning
+  { authorizationDetails, grantLifetime = defaultLifetime, ownerPrefix = "" }: GrantProvisioning
 ): string | null => {
+  if (!isIdPrefix(ownerPrefix)) return "An owner prefix must be visible ASCII characters, at most 255."
   if (authorizationDetails !== undefined && !isDetails(authorizationDetails)) {
     return "The limits of grants that tokens register must be valid authorization_details (docs/spending.md)."
   }
@@ -122,6 +130,7 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
     authorizationDetails,
     grantLifetime = defaultLifetime,
     ownerClaim = "resource_owner",
+    ownerPrefix = "",
     providerClaim = "provider"
   } = options
 
@@ -135,7 +144,8 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
     { client_id, grant_id, subject }: GrantIdentity
   ): Effect.fn.Return<void, InvalidCredential | StoreUnavailable> {
     const now = yield* DateTime.now
-    const [resource_owner, provider] = [token.claims[ownerClaim], token.claims[providerClaim]]
+    const [owner, provider] = [token.claims[ownerClaim], token.claims[providerClaim]]
+    const resource_owner = isOwner(owner) ? ownerPrefix + owner : null
     if (!isOwner(resource_owner) || !isProvider(provider)) {
       yield* Effect.annotateLogs(Effect.logWarning("Token refused: it names no resource owner or no provider"), {
         issuer: token.issuer,

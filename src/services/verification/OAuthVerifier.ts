@@ -13,7 +13,7 @@ import {
   externalIdentity,
   gatewayClientId,
   type GrantIdentity,
-  isClientPrefix,
+  isIdPrefix,
   IssuerClientId
 } from "../../domain/Grant.ts"
 import { AuthorizationMisconfigured, type ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
@@ -126,6 +126,10 @@ type AnyIssuer = JwtIssuer | IntrospectionIssuer
 const orMisconfigured = (reason: string | null) =>
   reason === null ? Effect.void : Effect.fail(new AuthorizationMisconfigured({ reason }))
 
+/** Whether a name behind one prefix can equal a name behind another. */
+const isAmbiguous = (prefixes: ReadonlyArray<string>) =>
+  prefixes.some((prefix, n) => prefixes.some((other, m) => n !== m && other.startsWith(prefix)))
+
 /**
  * Returns what is invalid in the combination of issuers, as one sentence for the operator; null if it is valid. Each issuer
  * is validated on its own.
@@ -137,12 +141,16 @@ const validateIssuers = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
     return "Only one issuer can use introspection, because an opaque token does not name its issuer."
   }
   if (issuers.length === 1) return null
-  const prefixes = issuers.map(({ clientPrefix = "" }) => clientPrefix)
-  const isAmbiguous = prefixes.some((prefix, n) =>
-    prefix === "" || prefixes.some((other, m) => n !== m && other.startsWith(prefix))
+  if (isAmbiguous(issuers.map(({ clientPrefix = "" }) => clientPrefix))) {
+    return "With several issuers each needs a client prefix, and none may begin with that of another."
+  }
+  const ownerPrefixes = issuers.flatMap(({ grantProvisioning }) =>
+    grantProvisioning === undefined ? [] : [grantProvisioning.ownerPrefix]
   )
-  return isAmbiguous
-    ? "With several issuers each needs a client prefix, and none may begin with that of another."
+  const isUnknown = ownerPrefixes.length > 1 && ownerPrefixes.includes(undefined)
+  return isUnknown || isAmbiguous([...new Set(ownerPrefixes.map((prefix = "") => prefix))])
+    ? "If several issuers provision grants, each needs an owner prefix. It may equal that of another, whose owners are then the "
+      + "same people, but not begin with it."
     : null
 }
 
@@ -170,7 +178,7 @@ const makeIntrospectedVerifier = Effect.fnUntraced(function*(options: Introspect
 const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
   const { clientPrefix = "", grantProvisioning, issuer } = options
   yield* orMisconfigured(
-    isClientPrefix(clientPrefix) ? null : `The client prefix of ${issuer} must be visible ASCII characters.`
+    isIdPrefix(clientPrefix) ? null : `The client prefix of ${issuer} must be visible ASCII characters.`
   )
   yield* orMisconfigured(grantProvisioning === undefined ? null : validateGrantProvisioning(grantProvisioning))
   const verify: VerifyToken = yield* options.tokens === "introspection"

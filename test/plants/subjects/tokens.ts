@@ -165,6 +165,18 @@ export const tokens: ReadonlyArray<Plant> = [
       "gatewayClientId(verified.client_id.startsWith(clientPrefix) ? \"\" : clientPrefix, IssuerClientId.make(verified.client_id))"
     )
     .foundBy(unit("services/verification/GrantProvisioning")),
+  plant("equal owner names at two issuers are one person only behind one prefix", provisioning)
+    .edit("isOwner(owner) ? ownerPrefix + owner : null", "isOwner(owner) ? owner : null")
+    .foundBy(
+      unit("services/verification/GrantProvisioning", "is of the owner behind the prefix"),
+      system("authorization/SeveralIssuers", "only behind one owner prefix")
+    ),
+  plant("each of several issuers that provision grants has an owner prefix", verifier)
+    .edit("ownerPrefixes.length > 1 && ownerPrefixes.includes(undefined)", "false")
+    .foundBy(system("authorization/SeveralIssuers", "keep the gateway from starting")),
+  plant("no owner prefix begins with another", verifier)
+    .edit(" || isAmbiguous([...new Set(ownerPrefixes.map((prefix = \"\") => prefix))])", "")
+    .foundBy(system("authorization/SeveralIssuers", "keep the gateway from starting")),
   plant("a token that contradicts its grant is never taken for a registered one", provisioning)
     .edit("[id, resource_owner, provider, ...scopes.toSorted()].join(\" \")", "[id, ...scopes.toSorted()].join(\" \")")
     .foundBy(unit("services/verification/GrantProvisioning")),

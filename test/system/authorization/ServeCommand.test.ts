@@ -180,12 +180,18 @@ describe("The command serve, with the authorization servers of the environment",
     Effect.gen(function*() {
       const env = { DATABASE_URL: urlOf(yield* createDatabase()) }
       const issuer = { issuer: "https://as.test" }
+      const provisioning = (name: string) => ({
+        issuer: `https://${name}.test`,
+        client_prefix: `${name}/`,
+        first_sight: { owner_prefix: name }
+      })
       const bad: ReadonlyArray<readonly [Readonly<Record<string, string>>, RegExp]> = [
         [{ OAUTH_ISSUERS: "secret{" }, /OAUTH_ISSUERS must be a JSON array/],
         [{ OAUTH_ISSUERS: JSON.stringify([{ ...issuer, secret: "secret" }]) }, /OAUTH_ISSUERS must be a JSON array/],
         [{ OAUTH_ISSUERS: JSON.stringify([{ issuer: "http://as.test" }]) }, /must be https/],
         [{ OAUTH_ISSUERS: JSON.stringify([{ ...issuer, algorithms: ["HS256"] }]) }, /HS256 is not accepted/],
         [{ OAUTH_ISSUERS: JSON.stringify([issuer, { issuer: "https://other.test" }]) }, /client prefix/],
+        [{ OAUTH_ISSUERS: JSON.stringify(["a", "ab"].map(provisioning)) }, /owner prefix/],
         [{ OAUTH_ISSUERS: JSON.stringify([issuer]), SENDER_CONSTRAINED: "secret" }, /SENDER_CONSTRAINED must be/],
         [{ OAUTH_ISSUERS: JSON.stringify([issuer]), DPOP_NONCE_KEY: "secret" }, /DPOP_NONCE_KEY must be 32 bytes/],
         [{ OAUTH_ISSUERS: JSON.stringify([issuer]), TRUSTED_PROXIES: "127.0.0.1" }, /CLIENT_CERTIFICATE_HEADER/],

@@ -5,10 +5,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
+import { SqlClient } from "effect/sql"
 import { decodeJwt } from "jose"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import type { IssuersOptions } from "../../../src/services/verification/OAuthVerifier.ts"
 import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { type AgentClient, clientSecret } from "../../fixtures/authorization/AuthorizationServer.ts"
 import {
@@ -40,13 +42,23 @@ const setup: Setup = {
   own: true,
   accept: ([first, second, third]) => ({
     issuers: [
-      { issuer: first!.issuer, audience: baseUrl, grantProvisioning: {}, clientPrefix: "first/" },
-      { issuer: second!.issuer, audience: baseUrl, grantProvisioning: {}, clientPrefix: "second/" },
+      {
+        issuer: first!.issuer,
+        audience: baseUrl,
+        grantProvisioning: { ownerPrefix: "people/" },
+        clientPrefix: "first/"
+      },
+      {
+        issuer: second!.issuer,
+        audience: baseUrl,
+        grantProvisioning: { ownerPrefix: "others/" },
+        clientPrefix: "second/"
+      },
       {
         tokens: "introspection",
         issuer: third!.issuer,
         audience: baseUrl,
-        grantProvisioning: {},
+        grantProvisioning: { ownerPrefix: "people/" },
         clientPrefix: "third/",
         client: { method: "client_secret_basic", clientId: "gateway-basic", secret: Redacted.make(clientSecret) }
       }
@@ -54,17 +66,17 @@ const setup: Setup = {
   })
 }
 
-const prefixes = ["first/", "second/", "third/"]
+const prefixes = [["first/", "people/"], ["second/", "others/"], ["third/", "people/"]] as const
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("Several issuers at once", (it) => {
   it.effect("each have their own clients, even with equal names, beside those of the gateway's own tokens", () =>
     Effect.gen(function*() {
       const account = "the-same-owner"
-      const holders = yield* Effect.forEach(prefixes, (prefix, index) =>
+      const holders = yield* Effect.forEach(prefixes, ([client, owner], index) =>
         Effect.gen(function*() {
           const holder = yield* authorize("bearer", { account, from: yield* server(index) })
           assert.deepStrictEqual(idsOf(yield* read(holder)), [])
-          return { holder, operation: yield* submit(account, `${prefix}bearer`) }
+          return { holder, operation: yield* submit(owner + account, `${client}bearer`) }
         }))
       for (const { holder, operation } of holders) {
         assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
@@ -73,6 +85,23 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Several issuers 
       const operation = yield* accept(own)
       const answer = yield* Gateway.use(({ send }) => send("/v1/operations", { token: own.token }))
       assert.deepStrictEqual(idsOf(answer), [operation.id])
+    }))
+
+  it.effect("share the provider connections of people with equal names only behind one owner prefix", () =>
+    Effect.gen(function*() {
+      for (const index of prefixes.keys()) {
+        const holder = yield* authorize("bearer", { account: "1001", from: yield* server(index) })
+        assert.deepStrictEqual(idsOf(yield* read(holder)), [])
+      }
+      const sql = yield* SqlClient.SqlClient
+      const connections = yield* sql`
+        SELECT resource_owner, array_agg(g.client_id ORDER BY g.client_id) AS clients
+        FROM provider_connections p JOIN grants g USING (resource_owner)
+        WHERE resource_owner LIKE '%1001' GROUP BY p.id, resource_owner ORDER BY resource_owner`
+      assert.deepStrictEqual<unknown>(connections, [
+        { resource_owner: "others/1001", clients: ["second/bearer"] },
+        { resource_owner: "people/1001", clients: ["first/bearer", "third/bearer"] }
+      ])
     }))
 
   it.effect("cannot sign for each other", () =>
@@ -122,28 +151,42 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Several issuers 
       assert.strictEqual(third.requests().length, before)
     }))
 
-  it.effect("keep the gateway from starting if they could sign for each other or are named twice", () =>
+  it.effect("keep the gateway from starting if they could name each other's clients or owners, or are named twice", () =>
     Effect.gen(function*() {
       const issuer = (name: string, clientPrefix: string) => ({
         issuer: `https://${name}.test`,
         audience: baseUrl,
         clientPrefix
       })
+      const owners = (...prefixes: ReadonlyArray<string | undefined>) =>
+        prefixes.map((ownerPrefix, n) => ({
+          ...issuer(`${n}`, `${n}/`),
+          grantProvisioning: ownerPrefix === undefined ? {} : { ownerPrefix }
+        }))
+      const start = (issuers: IssuersOptions["issuers"]) =>
+        Layer.build(Layer.fresh(GrantVerifier.layerIssuers({ issuers }))).pipe(
+          Effect.provide([ProofReplay.layerMemory, Grants.layerMemory, FetchHttpClient.layer]),
+          Effect.provide(MemoryLedger.layer),
+          Effect.provide(Platform)
+        )
+      for (const good of [owners("", ""), owners("a/", "b/", "a/"), [...owners(undefined), issuer("two", "two/")]]) {
+        yield* start(good)
+      }
       const bad = [
         [issuer("one", ""), issuer("two", "two/")],
         [issuer("one", "a"), issuer("two", "a")],
         [issuer("one", "a"), issuer("two", "ab")],
         [issuer("one", "a/"), issuer("one", "b/")],
         [issuer("one", "caf\u00e9"), issuer("two", "b/")],
+        owners(undefined, undefined),
+        owners("a/", undefined),
+        owners("", "b/"),
+        owners("a", "ab"),
+        owners("caf\u00e9"),
         []
       ]
       for (const issuers of bad) {
-        const started = Layer.build(Layer.fresh(GrantVerifier.layerIssuers({ issuers }))).pipe(
-          Effect.provide([ProofReplay.layerMemory, Grants.layerMemory, FetchHttpClient.layer]),
-          Effect.provide(MemoryLedger.layer),
-          Effect.provide(Platform)
-        )
-        assert.strictEqual((yield* Effect.flip(started))._tag, "AuthorizationMisconfigured")
+        assert.strictEqual((yield* Effect.flip(start(issuers)))._tag, "AuthorizationMisconfigured")
       }
     }))
 })

@@ -2,7 +2,7 @@
  * One function makes client ids of the gateway from those of an authorization server, and the types keep the two apart.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../../src/domain/Grant.ts"
+import { gatewayClientId, isIdPrefix, IssuerClientId } from "../../../src/domain/Grant.ts"
 
 const of = (text: string) => IssuerClientId.make(text)
 
@@ -21,7 +21,7 @@ describe("The client id of the gateway", () => {
 
 describe("A client prefix", () => {
   it("is empty, or a text with which client ids can begin", () => {
-    for (const prefix of ["", "first/", "https://as.example#"]) assert.isTrue(isClientPrefix(prefix))
-    for (const prefix of [" ", "é/", "x".repeat(256)]) assert.isFalse(isClientPrefix(prefix))
+    for (const prefix of ["", "first/", "https://as.example#"]) assert.isTrue(isIdPrefix(prefix))
+    for (const prefix of [" ", "é/", "x".repeat(256)]) assert.isFalse(isIdPrefix(prefix))
   })
 })

@@ -183,6 +183,17 @@ describe("A token", () => {
 })
 
 describe("A grant that tokens register", () => {
+  it.effect("is of the owner behind the prefix, and of no owner if the token names none", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway({ grantProvisioning: { ownerPrefix: "first/" } })
+      for (const resource_owner of ["", "o".repeat(250), 1001]) {
+        assert.strictEqual(yield* read(yield* issueToken({ resource_owner })), "InvalidCredential")
+      }
+      assert.strictEqual(yield* read(yield* issueToken({ resource_owner: "first/owner" })), "read")
+      assert.strictEqual((yield* findGrant("agent-1"))?.resource_owner, "first/first/owner")
+    })))
+
   const sweep = Grants.use((grants) => grants.revokeSubject(names))
 
   it.effect("is revoked by a later revocation, even if its server's clock is ahead within the tolerance", () =>
