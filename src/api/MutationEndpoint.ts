@@ -15,7 +15,7 @@ import { strict } from "../domain/InvalidMember.ts"
 import { Operation } from "../domain/Operation.ts"
 import { hasDigitsOfCurrency, Terms, type TermsOf, toMinorUnits } from "../domain/Terms.ts"
 import { Gate } from "./Middleware.ts"
-import { acceptedExample } from "./OperationsApi.ts"
+import { acceptedExample, sentHeader } from "./OperationsApi.ts"
 import { problems, refusedByLimits, refusedGrants } from "./Problems.ts"
 
 export { hasDigitsOfCurrency, Terms, toMinorUnits }
@@ -87,7 +87,7 @@ export const AcceptedOperation = HttpApiSchema.WithHeaders(
     examples: [acceptedExample]
   }).pipe(HttpApiSchema.status(202)),
   {
-    location: Schema.String.annotate({ description: "Where to read the operation." }),
+    location: sentHeader("Where to read the operation."),
     "retry-after": Schema.optionalKey(
       Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
         description: "Seconds to wait before the first read. Absent once the state is final."

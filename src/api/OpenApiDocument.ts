@@ -2,7 +2,8 @@
  * Completes the OpenAPI document that Effect derives from a contract by what the definitions say besides: the codes of declared
  * problems, their headers and examples, and what a gate adds to each of its endpoints. It knows no endpoint and no header.
  *
- * Annotations of schemas tell the rest. Words of a header's name begin with a capital, unless its `title` is another spelling.
+ * Annotations of schemas tell the rest. Words of a header's name begin with a capital, unless its `title` is another spelling. A header
+ * of a response that is `isAlwaysSent` is required, although clients read the response without it.
  * `examples` of a response hold values of its type, and the schema encodes the first one.
  */
 import * as Context from "effect/Context"
@@ -56,14 +57,16 @@ const fieldsOf = (fields: Schema.Struct.Fields): ReadonlyArray<Described> =>
     required: !SchemaAST.isOptional(ast)
   }))
 
-/** The numbers among the members. On the wire they are text, like all parameters and headers; clients should see a number. */
-const numbersOf = (members: Schema.Top | undefined): ReadonlyMap<string, JsonSchema> => {
+const membersOf = (members: Schema.Top | undefined): ReadonlyArray<SchemaAST.PropertySignature> => {
   const ast = members === undefined ? undefined : SchemaAST.toType(members.ast)
-  const signatures = ast !== undefined && SchemaAST.isObjects(ast) ? ast.propertySignatures : []
-  return new Map(
-    signatures.flatMap(({ name, type }) => SchemaAST.isNumber(type) ? [[String(name), jsonSchemaOf(type)]] : [])
-  )
+  return ast !== undefined && SchemaAST.isObjects(ast) ? ast.propertySignatures : []
 }
+
+/** The numbers among the members. On the wire they are text, like all parameters and headers; clients should see a number. */
+const numbersOf = (members: Schema.Top | undefined): ReadonlyMap<string, JsonSchema> =>
+  new Map(
+    membersOf(members).flatMap(({ name, type }) => SchemaAST.isNumber(type) ? [[String(name), jsonSchemaOf(type)]] : [])
+  )
 
 const exampleProblem = (code: ProblemCode, path: string) => {
   const { fields, title }: ProblemKind = problemKinds[code]
@@ -97,10 +100,16 @@ const completeSuccess = (response: Response, declared: Schema.Top, hasPages: boo
     ? declared
     : { headers: undefined, schema: declared }
   const numbers = numbersOf(headers)
+  const sent = membersOf(headers).filter(({ type }) => type.annotations?.["isAlwaysSent"]).map(({ name }) => name)
   // The types of the document in Effect lack most members of headers, and `example`.
   const derived = Object.entries(response.headers ?? {}) as unknown as ReadonlyArray<[string, Omit<Described, "name">]>
   response.headers = headersOf(
-    derived.map(([name, header]) => ({ ...header, name, schema: numbers.get(name) ?? header.schema }))
+    derived.map(([name, header]) => ({
+      ...header,
+      name,
+      schema: numbers.get(name) ?? header.schema,
+      required: header.required || sent.includes(name)
+    }))
   ) as never
   if (hasPages) Object.assign(response.content!, { [pageMediaType]: { schema: { type: "string" } } })
   const content = response.content?.["application/json"]

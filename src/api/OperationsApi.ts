@@ -161,11 +161,18 @@ export const GrantLimits = Schema.Struct({
 })
 export type GrantLimits = typeof GrantLimits.Type
 
+/**
+ * A header that the gateway always sends and that no client needs: the OpenAPI document requires it. A browser withholds it from pages of
+ * other origins, and a CDN may remove it, so clients read the response without it, too.
+ *
+ * @internal
+ */
+export const sentHeader = (description: string) =>
+  Schema.optionalKey(Schema.String.annotate({ description, isAlwaysSent: true }))
+
 const commonHeaders = {
-  "cache-control": Schema.String.annotate({
-    description: "The response is for one grant and must be asked about anew."
-  }),
-  vary: Schema.String.annotate({ description: "Which request headers the response depends on." })
+  "cache-control": sentHeader("The response is for one grant and must be asked about anew."),
+  vary: sentHeader("Which request headers the response depends on.")
 }
 
 const waitHeaders = {

@@ -410,5 +410,14 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(system("api/OpenApi", "of ProblemDetails, with its codes and its status")),
   plant("the document names the codes that an endpoint declares", "src/api/OperationsApi.ts")
     .edit("error: problems(...refusedGrants, \"invalid_page_token\")", "error: problems(...refusedGrants)")
-    .foundBy(system("api/OpenApi", ", and an example for every code"))
+    .foundBy(system("api/OpenApi", ", and an example for every code")),
+  plant("clients read answers whose Vary or Location did not reach them", "src/api/OperationsApi.ts")
+    .edit(
+      "Schema.optionalKey(Schema.String.annotate({ description, isAlwaysSent: true }))",
+      "Schema.String.annotate({ description, isAlwaysSent: true })"
+    )
+    .foundBy(unit("api/Client")),
+  plant("the document requires the headers that the gateway always sends", "src/api/OpenApiDocument.ts")
+    .edit("header.required || sent.includes(name)", "header.required")
+    .foundBy(unit("api/MutationEndpoint"))
 ]

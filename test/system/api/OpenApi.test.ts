@@ -170,6 +170,7 @@ describe("The API description", () => {
       const required = Object.keys(headers).filter((name) => headers[name]!.required)
       assert.include(required, "X-Request-Id")
       if (Number(status) >= 400) assert.include(required, "Cache-Control")
+      else if (template.startsWith("/v1/")) assert.includeMembers(required, ["Cache-Control", "Vary"])
       if (status === "401" || status === "403") assert.include(required, "WWW-Authenticate")
       if (status === "429" || status === "503") assert.include(required, "Retry-After")
       if (template.startsWith("/v1/")) assert.includeMembers(Object.keys(headers), ["RateLimit", "RateLimit-Policy"])

@@ -40,6 +40,16 @@ const clientWith = Effect.fnUntraced(function*(replies: ReadonlyArray<Reply>) {
   return { ...gateway, client, context }
 })
 
+/** The answer as a page of another origin gets it, or a client behind a CDN. */
+const withoutCommonHeaders = ({ after, response }: Reply): Reply => ({
+  after,
+  response: () => {
+    const answer = response!()
+    for (const name of ["vary", "cache-control", "location"]) answer.headers.delete(name)
+    return answer
+  }
+})
+
 const accepted = read(operation("accepted"))
 const final = read(operation("succeeded", 2))
 
@@ -112,6 +122,20 @@ describe("The Effect client", () => {
       assert.isTrue(Exit.hasDies(yield* Effect.exit(Effect.provide(Layer.build(layer), FetchHttpClient.layer))))
     }))
 
+  it.effect("reads answers whose Vary and Cache-Control a browser or a CDN withholds", () =>
+    Effect.gen(function*() {
+      const replies = [
+        read(operation("accepted")),
+        json({ operations: [], next_page_token: null }),
+        json({ limits: [] })
+      ]
+      const { client, context } = yield* clientWith([...replies, page([], "b")].map(withoutCommonHeaders))
+      const changes = Stream.runHead(client.changes())
+      yield* whileTimePasses(
+        Effect.provide(Effect.all([client.get(operationId), client.list(), client.limits, changes]), context)
+      )
+    }))
+
   it.effect("sends `get` once", () =>
     Effect.gen(function*() {
       const { client, context, received } = yield* clientWith([lost])
@@ -180,6 +204,12 @@ describe("A financial request of the client", () => {
       const { body, headers } = yield* pay
       assert.deepStrictEqual([body.id, headers.location], [operationId, location])
       assert.deepStrictEqual(sent(), [payment])
+    }))
+
+  it.effect("is accepted, also if Location does not reach the client", () =>
+    Effect.gen(function*() {
+      const { pay } = yield* paying([withoutCommonHeaders(taken)])
+      assert.strictEqual((yield* pay).body.id, operationId)
     }))
 
   it.effect("is not sent with a token that no header can carry: the platform would quote it", () =>

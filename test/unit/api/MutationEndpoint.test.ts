@@ -91,7 +91,10 @@ describe("A declared mutation endpoint", () => {
       header.required
     ])
     assert.deepStrictEqual(required, [["Idempotency-Key", true], ["X-Request-Id", false]])
-    const answers: Readonly<Record<string, { readonly headers?: object }>> = responses
+    interface Answer {
+      readonly headers?: Readonly<Record<string, { readonly required: boolean }>>
+    }
+    const answers: Readonly<Record<string, Answer>> = responses
     const namesOf = (status: string) => Object.keys(answers[status]?.headers ?? {})
     assert.sameMembers(namesOf("202"), [
       "Location",
@@ -101,6 +104,7 @@ describe("A declared mutation endpoint", () => {
       "RateLimit",
       "RateLimit-Policy"
     ])
+    assert.isTrue(answers["202"]?.headers?.["Location"]?.required)
     assert.includeMembers(namesOf("401"), ["WWW-Authenticate", "X-Request-Id"])
     assert.includeMembers(namesOf("503"), ["Retry-After", "X-Request-Id"])
   })
