@@ -1,6 +1,9 @@
 /** Mistakes in approvals: an operation that needs one is sent without a decision of a person. */
 import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
+const consoleHandlers = "src/operator/console/ConsoleHandlers.ts"
+const searchStatements = "src/services/sql/operators/searchStatements.ts"
+const verifications = "src/cluster/witness/Verifications.ts"
 const file = "migrations/0035_approvals.sql"
 const rules = "src/services/rules/approvals.ts"
 const holdsFile = "src/services/sql/queue/SqlHolds.ts"
@@ -39,7 +42,7 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("an approval leaves the hold of an operator", "migrations/0041_kept_holds.sql")
     .edit("hold_placed = o.hold_outlasts_approval,", "hold_placed = false,")
     .foundBy(...holdTests),
-  plant("in memory, an approval leaves the hold of an operator", "src/services/memory/MemoryApprovals.ts")
+  plant("in memory, an approval leaves the hold of an operator", memory)
     .edit("hold_placed: record.hold_outlasts_approval,", "hold_placed: false,")
     .foundBy(...holdTests),
   plant("the hold of an operation that waits for an approval is done", "src/services/sql/queueFragments.ts")
@@ -47,11 +50,11 @@ export const approvals: ReadonlyArray<Plant> = [
     .foundBy(...holdTests, postgres("services/operators/OperatorActions", "holds what waits for an approval")),
   plant(
     "the queue of held operations has one that waits for an approval, too, if an operator holds it",
-    "src/services/sql/operators/searchStatements.ts"
+    searchStatements
   )
     .edit("(o.hold_outlasts_approval OR NOT ${needsDecision})", "NOT ${needsDecision}")
     .foundBy(postgres("services/operators/OperatorActions", "holds what waits for an approval")),
-  plant("a held operation tells what a person must end first", "src/services/sql/operators/searchStatements.ts")
+  plant("a held operation tells what a person must end first", searchStatements)
     .edit("${needsDecision} AND NOT o.hold_outlasts_approval THEN", "${needsDecision} THEN")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
   plant("a status read releases no hold of an operator on an operation that waits", holdsFile)
@@ -99,13 +102,10 @@ export const approvals: ReadonlyArray<Plant> = [
       "  SELECT history INTO NEW.unsent_in FROM ledger_home;\n  NEW.due_at := NEW.created_at + interval '24 hours';\n"
     )
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
-  plant("a release proves that an operation which waits was never sent", "src/services/sql/queue/SqlHolds.ts")
+  plant("a release proves that an operation which waits was never sent", holdsFile)
     .edit("unsent_in = CASE WHEN ${awaitsApproval} THEN (SELECT history FROM ledger_home) END, due_at", "due_at")
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
-  plant(
-    "the word of an operator about all operations proves nothing of one that waits",
-    "src/services/sql/queue/SqlHolds.ts"
-  )
+  plant("the word of an operator about all operations proves nothing of one that waits", holdsFile)
     .edit("'accepted' AND (NOT ${awaitsApproval} OR o.hold_outlasts_approval AND ${isUnsent})", "'accepted'")
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
   plant("an operation gets a new proof only once it was examined, and no earlier holder can send it", file)
@@ -114,16 +114,10 @@ export const approvals: ReadonlyArray<Plant> = [
       ") IS NOT TRUE"
     )
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "are decided by no other statement")),
-  plant(
-    "an operation that waits keeps its proof over a failover that lost no claim",
-    "src/cluster/witness/Verifications.ts"
-  )
+  plant("an operation that waits keeps its proof over a failover that lost no claim", verifications)
     .edit("    yield* sql.unsafe(keepWaitingStatement, [null])\n", "")
     .foundBy(postgres("cluster/witness/Verifications", "releases only what the timeline alone holds")),
-  plant(
-    "an operation that waits loses its proof where the witness proves nothing",
-    "src/cluster/witness/Verifications.ts"
-  )
+  plant("an operation that waits loses its proof where the witness proves nothing", verifications)
     .edit(
       "SET hold_placed = true, unsent_in = NULL\n  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval})",
       "SET hold_placed = true\n  WHERE o.state = 'accepted' AND NOT o.hold_placed"
@@ -132,22 +126,19 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("the command line gives no digest without the terms", "src/cli/approvals/ApprovalsCommand.ts")
     .edit("approval.terms !== null && !isReadable(approval.terms)", "approval.terms === null")
     .foundBy(system("cli/ApprovalsCommand")),
-  plant("the console shows the hidden characters of a payee", "src/operator/console/ConsoleHandlers.ts")
+  plant("the console shows the hidden characters of a payee", consoleHandlers)
     .edit("payee: visible(payee)", "payee")
     .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
-  plant("the list of the console shows the hidden characters of payees", "src/operator/console/ConsoleHandlers.ts")
+  plant("the list of the console shows the hidden characters of payees", consoleHandlers)
     .edit("operations: operations.map(visibleSummary)", "operations")
     .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
-  plant(
-    "an operation that was searched shows the hidden characters of its payee",
-    "src/operator/console/ConsoleHandlers.ts"
-  )
+  plant("an operation that was searched shows the hidden characters of its payee", consoleHandlers)
     .edit("operations: found.map(visibleSummary)", "operations: found")
     .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
-  plant("unmasked terms show the hidden characters of the payee", "src/operator/console/ConsoleHandlers.ts")
+  plant("unmasked terms show the hidden characters of the payee", consoleHandlers)
     .edit("[id, visibleTerms(terms)] as const", "[id, terms] as const")
     .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
-  plant("the page of an operation shows the hidden characters of its payee", "src/operator/console/ConsoleHandlers.ts")
+  plant("the page of an operation shows the hidden characters of its payee", consoleHandlers)
     .edit("readLedger(Effect.map(search.detail(id), visibleSummary))", "readLedger(search.detail(id))")
     .foundBy(unit("operator/console/performAction", "the hidden characters of a payee")),
   plant("the payee of a credit transfer has no hidden character", "src/banks/iso20022.ts")
@@ -159,13 +150,13 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("the payee of an account transfer has no hidden character", "src/banks/Increase.ts")
     .edit("  destination_account_id: textUpTo(200).check(isPlain)", "  destination_account_id: textUpTo(200)")
     .foundBy(unit("banks/BankTerms", "has no hidden character")),
-  plant("the console gives no digest of terms that it cannot read", "src/operator/console/ConsoleHandlers.ts")
+  plant("the console gives no digest of terms that it cannot read", consoleHandlers)
     .edit("isReadable(terms) ? [id] : []", "[id]")
     .foundBy(long("console/Actions", "approves nothing whose amount and payee")),
-  plant("the console approves only by the digest that it showed", "src/operator/console/ConsoleHandlers.ts")
+  plant("the console approves only by the digest that it showed", consoleHandlers)
     .edit("request.decision === \"approved\"", "false")
     .foundBy(unit("operator/console/performAction", "that approves an operation repeats the digest")),
-  plant("an operator decides at the console by the own name", "src/operator/console/ConsoleHandlers.ts")
+  plant("an operator decides at the console by the own name", consoleHandlers)
     .edit("decider: { as: \"operator\", name, via },", "decider: { as: \"operator\", name: \"operator\", via },")
     .foundBy(postgres("operator/ConsoleDecisions")),
   plant("the token of another session decides nothing", "src/operator/console/ConsoleGuard.ts")
@@ -189,7 +180,7 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("the command line lists all approvals", "src/cli/approvals/ApprovalsCommand.ts")
     .edit("if (page.length < 1000) return all", "return all")
     .foundBy(system("cli/ApprovalsCommand")),
-  plant("operators find what waits for an approval", "src/services/sql/operators/searchStatements.ts")
+  plant("operators find what waits for an approval", searchStatements)
     .edit("  approval: awaitsApproval,", "  approval: isHeld + \" AND false\",")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
   plant("no request of a client reaches a decision", "src/server/mutations/MutationEndpoints.ts")
@@ -210,7 +201,7 @@ export const approvals: ReadonlyArray<Plant> = [
   )
     .edit("a.state = 'pending' AND a.expires_at <= now() AND", "a.state = 'pending' AND a.expires_at > now() AND")
     .foundBy(postgres("services/ledger/Approvals", "that is denied or comes too late")),
-  plant("a decision at the end of its approval is late", "src/services/rules/approvals.ts")
+  plant("a decision at the end of its approval is late", rules)
     .edit(
       "if (DateTime.isGreaterThanOrEqualTo(facts.now, facts.expires_at))",
       "if (DateTime.isGreaterThan(facts.now, facts.expires_at))"

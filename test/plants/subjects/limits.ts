@@ -1,6 +1,12 @@
 /** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
 import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
+const httpProvider = "src/submission/http/HttpProvider.ts"
+const httpStatusReads = "src/submission/http/HttpStatusReads.ts"
+const providerPauses = "src/submission/providers/ProviderPauses.ts"
+const submissionWorker = "src/submission/attempts/SubmissionWorker.ts"
+const templateProviders = "template/src/Providers.ts"
+const workerReports = "src/submission/WorkerReports.ts"
 const permits = "src/services/rules/providerPermits.ts"
 const sql = "src/services/sql/queue/SqlSubmissionQueue.ts"
 const requests = "src/submission/providers/RequestPermits.ts"
@@ -79,7 +85,7 @@ export const limits: ReadonlyArray<Plant> = [
       "return {}"
     )
     .foundBy(system("cli/GrantLimits", "issues no grant by limits")),
-  plant("a reserved permit of status reads is given at most once", "src/services/sql/queue/SqlSubmissionQueue.ts")
+  plant("a reserved permit of status reads is given at most once", sql)
     .edit(" AND reads_until = $3::float8 AND", " AND")
     .foundBy(postgres("services/queue/ProviderLimits", "are given to one of two processes")),
   plant("a permit of a provider is given at most once, to all processes together", sql)
@@ -106,10 +112,7 @@ export const limits: ReadonlyArray<Plant> = [
   plant("each request of a fence takes a permit of the provider's limit", "src/submission/reads/askForStatus.ts")
     .edit("Effect.provideService(call, NextRequest, next)", "call")
     .foundBy(unit("submission/reads/Fences", "waits for a permit of its own before each request")),
-  plant(
-    "each further page of a status read takes a permit of the provider's limit",
-    "src/submission/http/HttpStatusReads.ts"
-  )
+  plant("each further page of a status read takes a permit of the provider's limit", httpStatusReads)
     .edit("    yield* goesOn\n    const status", "    const status")
     .foundBy(unit("submission/http/HttpProviderAnswers", "that goes on takes a permit")),
   plant("the end of the time after a first answer is no network failure", "src/submission/reads/askForStatus.ts")
@@ -129,7 +132,7 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/providers/RequestPermits")),
   plant(
     "a pause of a provider has one line when it begins and one when it ends, and none for each claim",
-    "src/submission/attempts/SubmissionWorker.ts"
+    submissionWorker
   )
     .edit("if (services.pauses.countReturn(provider)) return", "if (!services.pauses.countReturn(provider)) return")
     .foundBy(unit("submission/attempts/WrongClocks", "sends nothing, returns its claims")),
@@ -142,7 +145,7 @@ export const limits: ReadonlyArray<Plant> = [
   plant("a circuit whose store is away stops nothing", circuit)
     .edit("Effect.orElseSucceed(() => Infinity)", "Effect.orElseSucceed(() => 0)")
     .foundBy(unit("submission/providers/Circuit", "A circuit whose store cannot be read")),
-  plant("a pause that a provider asked for holds for all processes", "src/submission/providers/RequestPermits.ts")
+  plant("a pause that a provider asked for holds for all processes", requests)
     .edit("limits.closeProvider(provider, pause)", "limits.closeProvider(provider, Duration.zero)")
     .foundBy(unit("submission/providers/RequestPermits", "of a refusal pauses the provider for so long")),
   plant(
@@ -157,13 +160,10 @@ export const limits: ReadonlyArray<Plant> = [
   plant("a local failure never counts for the circuit of a provider", circuit)
     .edit("    ? error.isLocal === true || error.isPermanent", "    ? error.isPermanent")
     .foundBy(unit("submission/providers/Circuit")),
-  plant(
-    "the first undeclared answer that refuses the credentials pauses the provider",
-    "src/submission/providers/ProviderPauses.ts"
-  )
+  plant("the first undeclared answer that refuses the credentials pauses the provider", providerPauses)
     .edit("error.isUnauthorized === true ? mostUndeclared : 1", "1")
     .foundBy(unit("submission/attempts/UndeclaredAnswers")),
-  plant("an unreachable provider has one line in the log for each cause", "src/submission/providers/ProviderPauses.ts")
+  plant("an unreachable provider has one line in the log for each cause", providerPauses)
     .edit("return outage?.cause === unreachable\n", "return outage === undefined\n")
     .foundBy(unit("submission/attempts/SubmissionWorker", "logs one line for each cause")),
   plant("the payload of one owner does not pause the provider", "src/submission/http/HttpPreparation.ts")
@@ -181,34 +181,25 @@ export const limits: ReadonlyArray<Plant> = [
   plant("credentials of all that are no header pause the provider at once", "src/submission/http/HttpCall.ts")
     .edit("    Effect.tap((found) => prepareRequest(checkCredentials(found))),\n", "")
     .foundBy(unit("submission/http/HttpProviderPayloads", "for a header are a local failure")),
-  plant(
-    "operations of one owner that cannot be sent have one line for each reason",
-    "src/submission/attempts/SubmissionWorker.ts"
-  )
+  plant("operations of one owner that cannot be sent have one line for each reason", submissionWorker)
     .edit("isOfOperation ? logOnce(", "isOfOperation && reason === \"\" ? logOnce(")
     .foundBy(unit("submission/attempts/LocalFailures", "A client whose payments fail by its own text")),
   plant("an undeclared type of one owner does not pause the provider", "src/submission/http/HttpPreparation.ts")
     .edit("`${pauseReasons.type} ${type}`, isOfOperation: true", "`${pauseReasons.type} ${type}`")
     .foundBy(unit("submission/http/HttpProviderPayloads", "a type that it does not declare")),
-  plant("the credentials of one owner do not pause the provider", "src/submission/providers/ProviderPauses.ts")
+  plant("the credentials of one owner do not pause the provider", providerPauses)
     .edit("failed.length < mostOwners", "failed.length < 1")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
-  plant("all operations of one owner together do not pause the provider", "src/submission/providers/ProviderPauses.ts")
+  plant("all operations of one owner together do not pause the provider", providerPauses)
     .edit("[resource_owner, id] as const", "[id as never, id] as const")
     .foundBy(unit("submission/attempts/LocalFailures", "A client whose payments fail by its own text")),
-  plant(
-    "an undeclared 401 of one owner's credentials counts as one undeclared answer",
-    "src/submission/http/HttpProvider.ts"
-  )
+  plant("an undeclared 401 of one owner's credentials counts as one undeclared answer", httpProvider)
     .edit(" && adapter.options.credentialsOf !== \"operation\"", "")
     .foundBy(unit("submission/http/HttpProviderAnswers", "401 with JSON")),
-  plant(
-    "refused credentials of five owners without a declared answer pause the provider",
-    "src/submission/providers/ProviderPauses.ts"
-  )
+  plant("refused credentials of five owners without a declared answer pause the provider", providerPauses)
     .edit("failed.length < mostOwners", "failed.length <= mostOwners")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
-  plant("a pause for the credentials of owners names the operations", "src/submission/providers/ProviderPauses.ts")
+  plant("a pause for the credentials of owners names the operations", providerPauses)
     .edit("` (operations ${failed.join(\", \")})`", "\"\"")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
   plant(
@@ -217,13 +208,10 @@ export const limits: ReadonlyArray<Plant> = [
   )
     .edit("reason.replace(namedOperations, \"\")", "reason")
     .foundBy(unit("domain/operators/FindProblems", "tells once of workers")),
-  plant("a declared answer ends the count of failures of credentials", "src/submission/providers/ProviderPauses.ts")
+  plant("a declared answer ends the count of failures of credentials", providerPauses)
     .edit("{ undeclared: 0, ofOperation: new Map() }", "{ undeclared: 0 }")
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
-  plant(
-    "the application of the template runs its fake bank only with the embedded PostgreSQL",
-    "template/src/Providers.ts"
-  )
+  plant("the application of the template runs its fake bank only with the embedded PostgreSQL", templateProviders)
     .edit("  if (!isEmbedded) {", "  if (!isEmbedded && url === null && key === null) {")
     .foundBy(system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")),
   plant("the application of the template prints no token that pays at a bank", "template/src/Invitation.ts")
@@ -235,10 +223,10 @@ export const limits: ReadonlyArray<Plant> = [
   plant("the sandbox of the payments example settles no real operation", "examples/payments/main.ts")
     .edit("  if (isEmbedded) return null\n", "  if (isEmbedded || !isEmbedded) return null\n")
     .foundBy(system("node/GatewayApp", "does not start beside a database")),
-  plant("the application of the template needs nothing of the folder of its fake bank", "template/src/Providers.ts")
+  plant("the application of the template needs nothing of the folder of its fake bank", templateProviders)
     .edit("existsSync(fakeBankFile)", "existsSync(new URL(\".\", import.meta.url))")
     .foundBy(system("cli/Template", "without the folder")),
-  plant("the application of the template names the setting of a wrong address", "template/src/Providers.ts")
+  plant("the application of the template names the setting of a wrong address", templateProviders)
     .edit("url: requireAddress(\"BANK_URL\", url)", "url")
     .foundBy(system("cli/Template", "names BANK_URL and the remedy")),
   plant("a currency has its own digits in minor units: 750 yen are 750", "src/domain/Terms.ts")
@@ -256,63 +244,48 @@ export const limits: ReadonlyArray<Plant> = [
   plant("operators see the host and port of a provider that cannot be reached", "src/submission/http/HttpCall.ts")
     .edit("? new URL(request.url).host", "? null")
     .foundBy(unit("submission/http/HttpProviderPayloads", "A connection that is never made")),
-  plant(
-    "the report of an open circuit tells why the last attempt could not reach the provider",
-    "src/submission/WorkerReports.ts"
-  )
+  plant("the report of an open circuit tells why the last attempt could not reach the provider", workerReports)
     .edit("away === null ? pauseReasons.circuit", "away !== null ? pauseReasons.circuit")
     .foundBy(unit("submission/WorkerReports", "A process reports why a provider is paused")),
   plant("the request that a 404 names has no id, account or secret", "src/submission/http/HttpCall.ts")
     .edit("segment.length > 40 || ", "segment.length > 400 && ")
     .foundBy(unit("submission/http/HttpProviderAnswers")),
-  plant("after a local failure at most one operation probes a provider", "src/submission/providers/ProviderPauses.ts")
+  plant("after a local failure at most one operation probes a provider", providerPauses)
     .edit("      pause.isProbing = true\n", "")
     .foundBy(unit("submission/attempts/LocalFailures", "is probed by no second operation")),
-  plant(
-    "answers in a row that the adapter does not declare pause the provider",
-    "src/submission/providers/ProviderPauses.ts"
-  )
+  plant("answers in a row that the adapter does not declare pause the provider", providerPauses)
     .edit("    return (undeclared ?? 0) < mostUndeclared", "    return (undeclared ?? 0) < 100 * mostUndeclared")
     .foundBy(unit("submission/attempts/UndeclaredAnswers", "pause the provider after five in a row")),
-  plant(
-    "a wrong path of the bank pauses the provider before any operation is sent",
-    "src/submission/providers/ProviderPauses.ts"
-  )
+  plant("a wrong path of the bank pauses the provider before any operation is sent", providerPauses)
     .edit("      yield* fail(provider, null, { cause: \"undeclared_answers\", reason, isProbed: true })\n", "")
     .foundBy(unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")),
-  plant("no operation is sent to a provider while its probe fails", "src/submission/providers/ProviderPauses.ts")
+  plant("no operation is sent to a provider while its probe fails", providerPauses)
     .edit("      if (hasWrongPath(pause.failure) || pause.isProbing ||", "      if (pause.isProbing ||")
     .foundBy(unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")),
-  plant("a wrong key that the probe finds pauses the provider", "src/submission/http/HttpStatusReads.ts")
+  plant("a wrong key that the probe finds pauses the provider", httpStatusReads)
     .edit("      return Effect.succeed(status.detail)\n", "      return Effect.succeed(null)\n")
     .foundBy(unit("submission/http/HttpProviderAnswers", "reads a status, and tells of a refused key")),
-  plant(
-    "a wrong key that the probe finds does not stop an operation from trying",
-    "src/submission/providers/ProviderPauses.ts"
-  )
+  plant("a wrong key that the probe finds does not stop an operation from trying", providerPauses)
     .edit("isProbed === true && cause === \"undeclared_answers\"", "isProbed === true")
     .foundBy(
       unit("submission/attempts/UndeclaredAnswers", "refused credentials, and lets one operation at a time try")
     ),
-  plant("a probe without an answer is none that passed", "src/submission/attempts/SubmissionWorker.ts")
+  plant("a probe without an answer is none that passed", submissionWorker)
     .edit("(yield* ask) === null)", "(yield* ask) == null)")
     .foundBy(unit("submission/attempts/UndeclaredAnswers", "pauses the provider without a submission")),
   plant(
     "the probe of an adapter tells a provider that gives no answer from one that nothing speaks against",
-    "src/submission/http/HttpStatusReads.ts"
+    httpStatusReads
   )
     .edit("if (status._tag === \"NotProven\" && status.reason === \"unreachable\") return Effect.fail(status)\n", "")
     .foundBy(unit("submission/http/HttpProviderAnswers", "probe")),
-  plant(
-    "only a declared answer ends the pause after undeclared ones, also after a local failure",
-    "src/submission/providers/ProviderPauses.ts"
-  )
+  plant("only a declared answer ends the pause after undeclared ones, also after a local failure", providerPauses)
     .edit(
       "    return (undeclared ?? 0) < mostUndeclared",
       "    return stateOf(provider).pause?.failure.cause === \"local_failure\" || (undeclared ?? 0) < mostUndeclared"
     )
     .foundBy(unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")),
-  plant("an answer that names another operation counts as undeclared", "src/submission/providers/ProviderPauses.ts")
+  plant("an answer that names another operation counts as undeclared", providerPauses)
     .edit("      if (other !== null) return", "      if (other === undefined) return")
     .foundBy(unit("submission/attempts/UndeclaredAnswers", "pause the provider until the first declared one")),
   plant("status reads do not reset the count of submissions without an answer", circuit)
@@ -324,7 +297,7 @@ export const limits: ReadonlyArray<Plant> = [
       "if (error?._tag === \"Uncertain\" && error.isAnswer === false)"
     )
     .foundBy(unit("submission/providers/Circuit", "stays closed after declared answers")),
-  plant("only a declared answer below 500 shows that a provider works", "src/submission/http/HttpProvider.ts")
+  plant("only a declared answer below 500 shows that a provider works", httpProvider)
     .edit("failure.isUndeclared !== true && status < 500", "failure.isUndeclared !== true && status <= 500")
     .foundBy(unit("submission/http/HttpProviderAnswers", "A declared answer that leaves the outcome unknown")),
   plant("submissions do not reset the count of status reads without an answer", circuit)
@@ -333,19 +306,16 @@ export const limits: ReadonlyArray<Plant> = [
   plant("a submission that opens its own circuit leaves the probe of the status reads to a read", circuit)
     .edit("ofReads === Infinity || outcome._tag === \"Failure\" && ofOwn < Infinity", "ofReads === Infinity")
     .foundBy(unit("submission/providers/Circuit", "stays half open for a read")),
-  plant("undeclared answers reach five operations of a backlog at most", "src/submission/providers/ProviderPauses.ts")
+  plant("undeclared answers reach five operations of a backlog at most", providerPauses)
     .edit("if (undeclared !== 0 && state.underWay", "if (undeclared === -1 && state.underWay")
     .foundBy(unit("submission/attempts/UndeclaredAnswers", "cannot surprise many operations at once")),
   plant("of the failures of a repeated statement, one a minute is logged", "src/submission/storeStatements.ts")
     .edit("if (loggedAt !== null && (yield* elapsed(loggedAt)) < quiet) return", "")
     .foundBy(unit("submission/WorkerReports", "whose reports fail logs that once")),
-  plant(
-    "the report of a process that stops is removed after the last one was stored",
-    "src/submission/WorkerReports.ts"
-  )
+  plant("the report of a process that stops is removed after the last one was stored", workerReports)
     .edit("oneAtATime.withPermit(forgetWorker(process_id))", "forgetWorker(process_id)")
     .foundBy(unit("submission/WorkerReports", "under way at the stop is removed")),
-  plant("a worker tells operators why a provider is paused", "src/submission/WorkerReports.ts")
+  plant("a worker tells operators why a provider is paused", workerReports)
     .edit("pauses.reasonOf(provider) ?? (isOpen", "(isOpen")
     .foundBy(unit("submission/WorkerReports", "A process reports why a provider is paused")),
   plant("no client takes all slots of the gateway", lifecycle)
