@@ -20,6 +20,7 @@ const listOf: Readonly<Record<Condition, { readonly queue: string; readonly stat
   approval: { queue: "approval" },
   held: { queue: "held" },
   unauthorized: { queue: "waiting", state: "accepted" },
+  keyless: { queue: "waiting", state: "accepted" },
   unread: { queue: "waiting", state: "submitted,indeterminate" },
   under_review: { queue: "under_review" }
 }

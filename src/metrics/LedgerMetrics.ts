@@ -22,6 +22,11 @@ const families = {
     help:
       "Accepted operations that are not sent, because no live grant, no active client or no connected provider allows it, by provider. 1000 stands for 1000 or more."
   },
+  keyless: {
+    name: "gateway_operations_keyless",
+    help:
+      "Accepted operations that are not sent, because the workers lack the key of their payload, by provider. 1000 stands for 1000 or more."
+  },
   unread: {
     name: "gateway_operations_unread",
     help:
@@ -70,7 +75,7 @@ const countsOf = (family: Family, providers: Iterable<ProviderName>, counts: Led
   }))
 
 const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
-  const { at, due, held, oldest, operations, unauthorized, under_review, unread, workers } = figures
+  const { at, due, held, keyless, oldest, operations, unauthorized, under_review, unread, workers } = figures
   const providers = new Set(operations.map(({ provider }) => provider))
   const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) <= Duration.toSeconds(workerSeenWithin))
   return [
@@ -81,6 +86,7 @@ const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
     })),
     ...countsOf(families.held, providers, held),
     ...countsOf(families.unauthorized, providers, unauthorized),
+    ...countsOf(families.keyless, providers, keyless),
     ...countsOf(families.unread, providers, unread),
     ...countsOf(families.underReview, providers, under_review),
     ...oldest.map(({ condition, provider, since }) => ({

@@ -29,6 +29,7 @@ export const conditionStyles: Readonly<Record<OperationState | Condition, Style 
   approval: "yellow",
   held: "yellow",
   unauthorized: "yellow",
+  keyless: "yellow",
   unread: "yellow",
   under_review: "yellow"
 }

@@ -31,13 +31,14 @@ export const sentToAccount = "not asked, because it was sent to the account "
 export const isOfPayload = (reason: string): boolean =>
   reason.startsWith(pauseReasons.payload) || reason.startsWith(pauseReasons.type)
 
-/** The largest `count` of due work, and of operations that nothing allows to send or to read. It stands for this many operations or more. */
+/** The largest `count` of due work, and of operations that are unauthorized, keyless or unread. It stands for this many operations or more. */
 export const maxDueCount = 1000
 
 /**
  * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review, or whose status is
  * not read, is also in the condition of its state. `unauthorized` and `unread`: nothing allows to send it, or to read its status, such as
- * after a revocation. An unauthorized one is in `accepted`, too. `approval`: a person may decide about it now. It is in `standing` alone.
+ * after a revocation. `keyless`: no worker that tried has the key of its payload, or it is plain text that workers with keys do not send.
+ * An unauthorized or keyless one is in `accepted`, too. `approval`: a person may decide about it now. It is in `standing` alone.
  */
 export const conditions = [
   "accepted",
@@ -45,6 +46,7 @@ export const conditions = [
   "submitted",
   "indeterminate",
   "unauthorized",
+  "keyless",
   "unread",
   "approval",
   "held",
@@ -83,7 +85,7 @@ export type WorkerReport = Omit<SeenWorker, "version" | "started_at" | "seen_at"
 
 const Count = Schema.Struct({ provider: ProviderName, count: Schema.Int })
 
-/** Everything but `oldest`, `due`, `unauthorized`, `unread`, `reversed` and `approval` counts every operation of the ledger, as of one snapshot. */
+/** Everything but `oldest`, `due`, `unauthorized`, `keyless`, `unread`, `reversed` and `approval` counts every operation of the ledger, as of one snapshot. */
 export const Figures = Schema.Struct({
   at: Timestamp,
   /** Providers with operations in a state. Counts of 0 are left out. */
@@ -92,6 +94,7 @@ export const Figures = Schema.Struct({
   held: Schema.Array(Count),
   /** At most `maxDueCount` are counted. */
   unauthorized: Schema.Array(Count),
+  keyless: Schema.Array(Count),
   unread: Schema.Array(Count),
   under_review: Schema.Array(Count),
   /** Final operations whose provider proved another outcome in the last 7 days. At most `maxDueCount` of all providers are counted. */
@@ -125,14 +128,14 @@ export type LedgerFiguresNow = typeof Figures.Type
 
 /**
  * The operations of a provider that stand under a condition. Each unsettled operation stands under one: the first of `approval`, `held`,
- * `unauthorized` and `unread`, `under_review` and its state that it is in. One that waits for an approval is held while an operator holds
+ * `unauthorized`, `keyless` and `unread`, `under_review` and its state that it is in. One that waits for an approval is held while an operator holds
  * it, and after a failover until its release.
  */
 const Standing = Schema.Struct({
   provider: ProviderName,
   condition: Schema.Literals(conditions),
   /**
-   * Exact, unless more than `maxDueCount` operations of the provider are unauthorized or unread, or that many of all providers wait for an
+   * Exact, unless more than `maxDueCount` operations of the provider are unauthorized, keyless or unread, or that many of all providers wait for an
    * approval: those that end later count as held.
    */
   count: Schema.Int,
@@ -198,7 +201,7 @@ export type OverviewColumn = typeof OverviewColumn.Type
 type Count = Omit<OverviewColumn, "since">
 
 export const overviewColumns = (figures: FiguresByCondition): ReadonlyArray<OverviewColumn> => {
-  const { approval, oldest, operations, standing, unauthorized, under_review, unread } = figures
+  const { approval, keyless, oldest, operations, standing, unauthorized, under_review, unread } = figures
   const named = (name: Count["name"], rows: ReadonlyArray<Omit<Count, "name">>): ReadonlyArray<Count> =>
     rows.map(({ count, provider }) => ({ provider, name, count }))
   const counts = [
@@ -210,6 +213,7 @@ export const overviewColumns = (figures: FiguresByCondition): ReadonlyArray<Over
     // Those that only their decision releases are in `held` of the figures, and in another queue.
     ...named("held", standing.filter(({ condition }) => condition === "held")),
     ...named("unauthorized", unauthorized),
+    ...named("keyless", keyless),
     ...named("unread", unread),
     ...named("under_review", under_review)
   ]

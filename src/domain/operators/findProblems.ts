@@ -55,6 +55,7 @@ const longest: Readonly<Record<Condition, Duration.Duration>> = {
   held: Duration.zero,
   under_review: Duration.zero,
   unauthorized: Duration.zero,
+  keyless: Duration.zero,
   unread: Duration.zero
 }
 
@@ -109,6 +110,12 @@ const conditionTexts: Readonly<
     filter: { queue: "waiting", states: ["accepted"] },
     message: operationsAre(`not sent, ${forbidden}`),
     next: "Workers send them once a new grant, the client or the connection allows it. Otherwise cancel them."
+  },
+  keyless: {
+    filter: { queue: "waiting", states: ["accepted"] },
+    message: operationsAre("not sent, because the workers lack the key of the payload"),
+    next:
+      "Do not cancel them: give the workers the key in `PAYLOAD_KEYS`, or allow plain text by `PAYLOAD_PLAINTEXT_UNTIL`. They then send them."
   },
   unread: {
     filter: { queue: "waiting", states: ["submitted", "indeterminate"] },
@@ -210,31 +217,41 @@ const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem
 
 /**
  * What each kind of due work is called, and which operations it concerns. `of`: the state that a problem of workers tells of. `stopped`:
- * the condition of those whose work nothing allows.
+ * the conditions of those that workers put off.
  */
 export const dueWorkTexts: Readonly<
   Record<
     DueWork,
-    { readonly name: string; readonly filter: Filter; readonly of: Condition; readonly stopped?: Condition }
+    {
+      readonly name: string
+      readonly filter: Filter
+      readonly of: Condition
+      readonly stopped: ReadonlyArray<Condition>
+    }
   >
 > = {
-  claim: { name: "submission", filter: { states: ["accepted"] }, of: "accepted", stopped: "unauthorized" },
-  take_over: { name: "take-over of returned claims", filter: { states: ["submitting"] }, of: "submitting" },
-  rescue: { name: "rescue of stale claims", filter: { states: ["submitting"] }, of: "submitting" },
+  claim: { name: "submission", filter: { states: ["accepted"] }, of: "accepted", stopped: ["unauthorized", "keyless"] },
+  take_over: {
+    name: "take-over of returned claims",
+    filter: { states: ["submitting"] },
+    of: "submitting",
+    stopped: []
+  },
+  rescue: { name: "rescue of stale claims", filter: { states: ["submitting"] }, of: "submitting", stopped: [] },
   read_status: {
     name: "status read",
     filter: { states: ["submitted", "indeterminate"] },
     of: "submitted",
-    stopped: "unread"
+    stopped: ["unread"]
   },
-  examine: { name: "status read of held operations", filter: { queue: "held" }, of: "submitted" }
+  examine: { name: "status read of held operations", filter: { queue: "held" }, of: "submitted", stopped: [] }
 }
 
 /** Late work of operations that no other problem tells of. */
 const lagProblems = (figures: FiguresByCondition, isTold: IsTold, isServed: IsServed): ReadonlyArray<Problem> =>
   figures.due.filter(({ count, provider, since, work }) => {
     const { of, stopped } = dueWorkTexts[work]
-    const told = stopped === undefined ? 0 : countOf(figures, provider, stopped)
+    const told = stopped.reduce((sum, condition) => sum + countOf(figures, provider, condition), 0)
     return count > told && !isTold(provider, of) && lasts(since, figures, longestLag)
   }).map(
     ({ count, provider, since, work }) => {

@@ -41,7 +41,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         SELECT: columns(`
           id client_id resource_owner subject idempotency_key type state revision under_review created_at updated_at
           completed_at failure_code failure_message change_position provider due_at waiting timeline hold_placed
-          return_reason
+          return_reason lacks_key
         `)
       },
       operation_counts: { SELECT: "all" },
@@ -81,7 +81,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         SELECT: "all",
         INSERT: "all",
         UPDATE: columns(`
-          state revision under_review failure_code failure_message evidence due_at waiting timeline hold_placed
+          state revision under_review failure_code failure_message evidence due_at waiting lacks_key timeline hold_placed
           hold_outlasts_approval examined_timeline unsent_in send_before claimed_by return_reason reference reads reviewed_at reading_since
           hinted_at last_read fence_started_at fencing_until provider_account
         `)

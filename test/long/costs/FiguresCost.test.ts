@@ -32,6 +32,7 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
           Effect.gen(function*() {
             yield* fillQueue(grant, { count })
             yield* fillQueue(other, { count, waiting: true, due_in: 3600 })
+            yield* fillQueue(other, { count, waiting: true, lacks_key: true, due_in: 3600 })
             yield* fillQueue(other, { count, behind: 1, waiting: true, due_in: 3600 })
             yield* fillQueue(grant, { count, state: "submitting", returned: true })
             yield* fillQueue(grant, { count, state: "submitting", due_in: 3600 })

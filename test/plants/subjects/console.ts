@@ -118,10 +118,22 @@ export const console: ReadonlyArray<Plant> = [
     .foundBy(unit("domain/operators/FindProblems")),
   plant("an operation that nothing allows to send is a condition of its provider", figureStatements)
     .edit(
-      "const stops = { unauthorized: \"o.state = 'accepted'\"",
-      "const stops = { unauthorized: \"o.state = 'submitting'\""
+      "unauthorized: { states: \"o.state = 'accepted'\"",
+      "unauthorized: { states: \"o.state = 'submitting'\""
     )
     .foundBy(postgres("services/operators/OperationViews", "waits, is listed and counted as")),
+  plant("a missing payload key is never told as missing consent", "src/services/sql/queue/SqlClaims.ts")
+    .edit("lacks_key = due.is_allowed", "lacks_key = false")
+    .foundBy(postgres("services/operators/OperationViews", "is keyless or unauthorized")),
+  plant("missing consent is never told as a missing payload key", "src/services/sql/queue/SqlClaims.ts")
+    .edit("lacks_key = due.is_allowed", "lacks_key = true")
+    .foundBy(postgres("services/operators/OperationViews", "is keyless or unauthorized")),
+  plant("an operation without a payload key is no unauthorized one", "src/services/sql/operators/figureStatements.ts")
+    .edit("reason: \"AND NOT o.lacks_key\"", "reason: \"\"")
+    .foundBy(postgres("services/operators/OperationViews", "is keyless or unauthorized")),
+  plant("work that waits for a payload key is not late, too", "src/domain/operators/findProblems.ts")
+    .edit("stopped: [\"unauthorized\", \"keyless\"]", "stopped: [\"unauthorized\"]")
+    .foundBy(unit("domain/operators/FindProblems", "or without a payload key")),
   plant("every answer of the admin listener has its request id", "src/operator/AdminServer.ts")
     .edit(
       "return Effect.map(answer(handled, request), finish)",

@@ -28,6 +28,7 @@ const figures = (provider: string): LedgerFiguresNow => ({
   held: [{ provider: bank(provider), count: 2 }],
   under_review: [],
   unauthorized: [],
+  keyless: [],
   unread: [],
   reversed: [],
   approval: [],

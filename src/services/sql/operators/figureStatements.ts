@@ -41,18 +41,30 @@ const counts = `
     ) m GROUP BY 1, 2, 3, 4, here.timeline HAVING sum(count) <> 0
   )`
 
-/** States of operations whose next action nothing allows, such as after a revocation. Each has an index of its name. */
-const stops = { unauthorized: "o.state = 'accepted'", unread: "o.state IN ('submitted', 'indeterminate')" }
+/**
+ * Operations that workers put off: nothing allows their next action, such as after a revocation, or no worker has the key of their payload.
+ * The indexes `operations_put_off` and `operations_unread` have them.
+ */
+const stops = {
+  unauthorized: { states: "o.state = 'accepted'", reason: "AND NOT o.lacks_key" },
+  keyless: { states: "o.state = 'accepted'", reason: "AND o.lacks_key" },
+  unread: { states: "o.state IN ('submitted', 'indeterminate')", reason: "" }
+}
+type Stop = keyof typeof stops
 
-/** The operations of a provider in such a state, oldest first, for each provider that may have one. */
-const stopped = (name: keyof typeof stops, limit: number) => `
-      (SELECT DISTINCT provider FROM counts o WHERE ${stops[name]}) p CROSS JOIN LATERAL (
+/** A text for each of them. */
+const ofStops = (text: (name: Stop) => string) => (Object.keys(stops) as ReadonlyArray<Stop>).map(text)
+
+/** Those of a provider, oldest first, for each provider that may have one. */
+const stopped = (name: Stop, limit: number) => `
+      (SELECT DISTINCT provider FROM counts o WHERE ${stops[name].states}) p CROSS JOIN LATERAL (
         SELECT o.updated_at, o.state, o.under_review, ${indexedTimeline} AS timeline FROM operations o
-        WHERE o.waiting AND ${stops[name]} AND o.provider = p.provider ORDER BY o.updated_at LIMIT ${limit}
+        WHERE o.waiting AND ${stops[name].states} ${
+  stops[name].reason
+} AND o.provider = p.provider ORDER BY o.updated_at LIMIT ${limit}
       ) o`
 
-const oldestStopped = (name: keyof typeof stops) =>
-  `SELECT p.provider, '${name}', o.updated_at FROM ${stopped(name, 1)}`
+const oldestStopped = (name: Stop) => `SELECT p.provider, '${name}', o.updated_at FROM ${stopped(name, 1)}`
 
 /**
  * The oldest of the operations that are counted together, from the indexes `operations_unsettled` and `operations_under_review`, and those
@@ -67,9 +79,7 @@ const oldest = `
       ORDER BY o.updated_at LIMIT 1
     ) o GROUP BY 1, 2
     UNION ALL
-    ${oldestStopped("unauthorized")}
-    UNION ALL
-    ${oldestStopped("unread")}
+    ${ofStops(oldestStopped).join("\n    UNION ALL\n    ")}
     UNION ALL
     SELECT p.provider, 'under_review', o.updated_at
     FROM (SELECT DISTINCT provider FROM counts WHERE review) p CROSS JOIN LATERAL (
@@ -150,7 +160,7 @@ const count = (condition: string) =>
     `(SELECT provider, sum(count) AS count FROM counts WHERE ${condition} GROUP BY 1 ORDER BY 1) c`
   )
 
-const countStopped = (name: keyof typeof stops) =>
+const countStopped = (name: Stop) =>
   listed(
     { provider: "provider", count: "count" },
     `(SELECT p.provider, count(*) AS count FROM ${stopped(name, maxDueCount)} GROUP BY 1 ORDER BY 1) c`
@@ -167,8 +177,7 @@ export const nowStatement = `
   )
 } AS operations,
     ${count("held")} AS held,
-    ${countStopped("unauthorized")} AS unauthorized,
-    ${countStopped("unread")} AS unread,
+    ${ofStops((name) => `${countStopped(name)} AS ${name}`).join(",\n    ")},
     ${count("review")} AS under_review,
     ${
   listed(
@@ -213,7 +222,7 @@ export const nowStatement = `
   )
 } AS workers`
 
-const stoppedRows = (name: keyof typeof stops) => `
+const stoppedRows = (name: Stop) => `
     SELECT p.provider, '${name}' AS condition, o.* FROM ${stopped(name, maxDueCount)}, here
     WHERE o.state <> 'accepted' OR o.timeline = here.timeline`
 
@@ -240,8 +249,7 @@ const claims = `CASE WHEN s.condition = 'submitting' THEN (
 
 /** One row for each standing of `FiguresByCondition`. Of the questions it has one among those of the first hundred under review. */
 export const standingStatement = `
-  WITH RECURSIVE ${counts}, ${oldest}, stopped AS MATERIALIZED (${stoppedRows("unauthorized")}
-    UNION ALL ${stoppedRows("unread")}
+  WITH RECURSIVE ${counts}, ${oldest}, stopped AS MATERIALIZED (${ofStops(stoppedRows).join("\n    UNION ALL ")}
   ), undecided AS MATERIALIZED (
     SELECT o.provider, o.updated_at FROM (
       SELECT operation_id, client_id FROM approvals WHERE state = 'pending' ORDER BY expires_at LIMIT ${maxDueCount}
@@ -265,7 +273,7 @@ export const standingStatement = `
   )
   SELECT s.provider, s.condition, s.count::float8, ${
   epochOf(`CASE
-    WHEN s.condition IN ('unauthorized', 'unread')
+    WHEN s.condition IN (${ofStops((name) => `'${name}'`).join(", ")})
       THEN (SELECT min(updated_at) FROM stopped d WHERE d.provider = s.provider AND d.condition = s.condition)
     WHEN s.condition = 'approval' THEN (SELECT min(updated_at) FROM undecided d WHERE d.provider = s.provider)
     WHEN s.condition = 'held' THEN nullif(

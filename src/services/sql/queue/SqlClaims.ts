@@ -277,7 +277,7 @@ const claimStatement = (
     RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
   ), put_off AS (
     UPDATE operations o
-    SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
+    SET due_at = now() + ${idle("$5")}, waiting = true, lacks_key = due.is_allowed, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )${recorded_by === undefined ? "" : countBatch(next, "$1", "claimed")}
   SELECT round_state.*, coalesce(${

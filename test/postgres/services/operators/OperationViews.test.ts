@@ -2,7 +2,7 @@
  * What operators see of an operation agrees with the rules of the queue: its schedule, hold, consent and next action. The tests run on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Layer, Schema } from "effect"
+import { Duration, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ProviderName } from "../../../../src/domain/Grant.ts"
 import { OperationId } from "../../../../src/domain/Operation.ts"
@@ -12,6 +12,7 @@ import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
 import { OperatorActions } from "../../../../src/services/operators/OperatorActions.ts"
+import { having, type Keys } from "../../../fixtures/ledger/Backstage.ts"
 import { accept, drive, newKey, nextMillisecond, outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import {
   claimIds,
@@ -203,6 +204,45 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
         }))
     }
   }
+
+  it.effect("waits, and is keyless or unauthorized by what the last worker that found it due lacked", () =>
+    Effect.gen(function*() {
+      const keys: Keys = [{ id: "key", key: Redacted.make(new Uint8Array(32)) }]
+      const [{ lose, restore }] = standingLosses
+      const claim = (provider: ProviderName) => Effect.andThen(pass(claimTerms.idle), claimIds(provider))
+      const counts = (provider: ProviderName) =>
+        Effect.map(LedgerFigures.use(({ now }) => now), (now) => {
+          const seen = (["unauthorized", "keyless"] as const).map((condition) => {
+            const count = now[condition].find((row) => row.provider === provider)?.count ?? 0
+            assert.strictEqual(
+              now.oldest.some((row) => row.provider === provider && row.condition === condition),
+              count > 0
+            )
+            return count
+          })
+          return { unauthorized: seen[0], keyless: seen[1] }
+        })
+
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { provider } = grant
+      const { operation: { id } } = yield* having(keys, accept(identity))
+      assert.deepStrictEqual(yield* claim(provider), [])
+      assert.deepStrictEqual(yield* counts(provider), { unauthorized: 0, keyless: 1 })
+      yield* lose(grant)
+      assert.deepStrictEqual(yield* having(keys, claim(provider)), [])
+      assert.deepStrictEqual(yield* counts(provider), { unauthorized: 1, keyless: 0 })
+      yield* restore(grant)
+      assert.deepStrictEqual(yield* claim(provider), [])
+      assert.deepStrictEqual(yield* counts(provider), { unauthorized: 0, keyless: 1 })
+      assert.deepStrictEqual(yield* having(keys, claim(provider)), [id])
+      assert.deepStrictEqual(yield* counts(provider), { unauthorized: 0, keyless: 0 })
+
+      // Plain text, where the workers have keys.
+      const plain = yield* issueAtNewProvider()
+      yield* accept(plain.identity)
+      assert.deepStrictEqual(yield* having(keys, claim(plain.grant.provider)), [])
+      assert.deepStrictEqual(yield* counts(plain.grant.provider), { unauthorized: 0, keyless: 1 })
+    }))
 
   it.effect("has an operator next while it has a question to its provider, in its present state alone", () =>
     Effect.gen(function*() {

@@ -195,14 +195,19 @@ describe("The problems of a ledger", () => {
     ])
   })
 
-  it("names operations that nothing allows to send or to read, at any age, and their work as late no more", () => {
+  it("names operations that nothing allows to send or to read, or without a payload key, at any age, and their work as late no more", () => {
     assert.deepStrictEqual(
       problems({
-        standing: [standing("unauthorized", 2, second), standing("unread", 11, second)],
-        due: [...due("claim", 2, 2 * minute), ...due("read_status", 11, 2 * minute)]
+        standing: [
+          standing("unauthorized", 2, second),
+          standing("keyless", 3, second),
+          standing("unread", 11, second)
+        ],
+        due: [...due("claim", 5, 2 * minute), ...due("read_status", 11, 2 * minute)]
       }),
       [
         "bank: 2 operations are not sent, because no live grant, client or provider connection allows it; 1; bank; waiting; accepted",
+        "bank: 3 operations are not sent, because the workers lack the key of the payload; 1; bank; waiting; accepted",
         "bank: the status of 11 operations is not read, because no live grant, client or provider connection allows it; 1; bank; waiting; submitted,indeterminate"
       ]
     )

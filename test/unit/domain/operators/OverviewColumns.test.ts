@@ -17,6 +17,7 @@ const figures: FiguresByCondition = {
   held: [{ provider, count: 2 }],
   approval: [{ provider, count: 1 }],
   unauthorized: [],
+  keyless: [],
   unread: [],
   reversed: [],
   under_review: [{ provider, count: 1 }],
