@@ -4,7 +4,7 @@
  */
 import * as PgPool from "@effect/sql-pg/PgPool"
 import { assert, layer } from "@effect/vitest"
-import { Data, Effect, Layer, Option, Schedule } from "effect"
+import { Data, Effect, Fiber, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Database } from "../../../../../src/node/postgres/Database.ts"
 import * as DriverClient from "../../../../../src/node/postgres/driver/DriverClient.ts"
@@ -46,10 +46,14 @@ layer(TestDatabase, { excludeTestServices: true })("A connection", (it) => {
     )
     return Effect.forEach(cases, ({ lostAt, multiplex }) =>
       Effect.gen(function*() {
-        const { config } = yield* proxied(multiplex, lostAt)
+        const { config, proxy } = yield* proxied(multiplex, lostAt)
         yield* Effect.gen(function*() {
-          const lost = yield* Effect.flip(orUnavailable(transaction(lostAt === "ROLLBACK")))
-          assert.instanceOf(lost, StoreUnavailable, lostAt)
+          const fiber = yield* Effect.forkDetach(orUnavailable(transaction(lostAt === "ROLLBACK")))
+          // One that would not end cannot be interrupted either.
+          const ended = yield* Effect.timeoutOption(Fiber.await(fiber), "30 seconds")
+          if (Option.isNone(ended)) proxy.close()
+          assert.isTrue(Option.isSome(ended), lostAt)
+          assert.instanceOf(yield* Effect.flip(Fiber.join(fiber)), StoreUnavailable, lostAt)
           yield* one
         }).pipe(Effect.provide(Layer.fresh(DriverClient.layer(config, "tested"))))
       }).pipe(Effect.scoped), { concurrency: "unbounded" })
