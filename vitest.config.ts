@@ -48,7 +48,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "oldest-postgres",
-          include: ["test/postgres/**/*.test.ts", "test/long/costs/**/*.test.ts"],
+          include: ["test/{postgres,oldest}/**/*.test.ts", "test/long/costs/**/*.test.ts"],
           globalSetup: [shared, "test/fixtures/postgres/OldestPostgresServer.ts"]
         }
       }

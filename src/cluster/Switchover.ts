@@ -20,6 +20,7 @@ import {
   claimableTimeline,
   epochOf,
   instantAt,
+  isHome,
   millis,
   needsDecision,
   placeHold
@@ -228,11 +229,6 @@ const make = Effect.gen(function*() {
 
   return Switchover.of({ begin, round, finish })
 })
-
-const isHome = `EXISTS (
-    SELECT FROM pg_control_system() s, pg_database d
-    WHERE s.system_identifier = h.system_identifier AND d.oid = h.database AND d.datname = current_database()
-  )`
 
 /** `$1`: for how long a report of a worker counts. `$2`: how long the operations stay held at most. */
 const placeStatement = `

@@ -29,7 +29,7 @@ interface Placed {
 
 /** A scalar subquery. PostgreSQL runs it once a statement. Marks are few: one for each failover. */
 const placeColumn = `, (SELECT json_build_object(
-    'home', h.system_identifier || '/' || h.database,
+    'home', concat_ws('/', h.system_identifier, h.database, h.operations_oid),
     'timeline', ledger_timeline(),
     'flushed', pg_current_wal_flush_lsn() - '0/0'::pg_lsn,
     'marks', (SELECT json_object_agg(timeline, id) FROM change_marks),

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ClaimBatch } from "../../domain/Submission.ts"
 import { holdAllStatement, keepWaitingStatement, released } from "../../services/sql/queue/SqlHolds.ts"
-import { awaitsApproval, endClaims } from "../../services/sql/queueFragments.ts"
+import { awaitsApproval, endClaims, isHome } from "../../services/sql/queueFragments.ts"
 import { orUnavailable, type StoreUnavailable } from "../../services/StoreUnavailable.ts"
 
 /** A batch that the witness has and the ledger lacks. */
@@ -218,9 +218,7 @@ const settleStatement = `UPDATE ledger_home h SET is_witness_settled = true WHER
 const takeHomeStatement = `
   UPDATE ledger_home h
   SET epoch = $3::uuid, epoch_life = $2, epoch_at = now(), is_release_due = false, witnessed_since = coalesce(h.witnessed_since, now())
-  FROM pg_control_system() s, pg_database d
-  WHERE h.epoch IS NOT DISTINCT FROM $1::uuid AND ledger_life() = $2
-    AND s.system_identifier = h.system_identifier AND d.oid = h.database AND d.datname = current_database()
+  WHERE h.epoch IS NOT DISTINCT FROM $1::uuid AND ledger_life() = $2 AND ${isHome}
   RETURNING h.is_witness_settled AS is_settled`
 
 const listed = `jsonb_to_recordset($1::jsonb) AS w (epoch text, worker uuid, life text, provider text, batch bigint)`

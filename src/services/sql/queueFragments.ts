@@ -113,6 +113,17 @@ export const nextRead = (delay: string, since = begun) => `
 /** The columns of `SubmissionRow`. */
 export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_connection_id, o.send_before, o.revision"
 
+/** Cluster, database and table of the operations, as columns of `ledger_home` name them. */
+export const presentHome = `
+    SELECT s.system_identifier, d.oid, 'operations'::regclass::oid FROM pg_control_system() s, pg_database d
+    WHERE d.datname = current_database()`
+
+/**
+ * Whether the row `h` of `ledger_home` names the present home. A copy of the ledger in another cluster or database has another one. So has a dump
+ * that is restored into its own database: its table is new.
+ */
+export const isHome = `(h.system_identifier, h.database, h.operations_oid) = (${presentHome})`
+
 /**
  * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, in a cluster for
  * which no worker called `prepare`, and while a planned switchover is under way. A ledger with an epoch lets a worker claim only if its
@@ -121,9 +132,7 @@ export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_con
 export const here = (isRecorded: boolean) =>
   `here AS MATERIALIZED (
     SELECT ledger_timeline() AS timeline${isRecorded ? ", h.epoch, h.epoch_life AS life" : ""} FROM ledger_home h
-    JOIN pg_control_system() s USING (system_identifier)
-    JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
-    WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
+    WHERE ${isHome} AND current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
       AND coalesce(h.claims_stopped_until <= now(), true)
       AND ${isRecorded ? "h.epoch_life = ledger_life()" : "h.epoch IS NULL"}
   )`

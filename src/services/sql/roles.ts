@@ -48,7 +48,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       worker_reports: { SELECT: "all" },
       operation_reversals: { SELECT: ["operation_id", "client_id", "provider", "recorded_at"] },
       approvals: { SELECT: ["operation_id", "client_id", "state", "expires_at"] },
-      ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
+      ledger_home: { SELECT: ["system_identifier", "database", "operations_oid", "change_offset", "history"] },
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
       token_keys: { SELECT: ["key", "created_at"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
@@ -106,7 +106,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       ledger_home: {
         SELECT: "all",
         UPDATE: columns(`
-          system_identifier database history epoch epoch_life epoch_at witnessed_since is_witness_settled
+          system_identifier database operations_oid history epoch epoch_life epoch_at witnessed_since is_witness_settled
           is_release_due claims_stopped_until
         `)
       },

@@ -130,7 +130,7 @@ export const claims: ReadonlyArray<Plant> = [
     )
     .foundBy(postgres("services/queue/ReturnedClaimsInPostgres")),
   plant("nothing is claimed in another cluster before a worker has prepared there", fragments)
-    .edit("JOIN pg_control_system() s USING (system_identifier)", "CROSS JOIN pg_control_system() s")
+    .edit("SELECT s.system_identifier, d.oid,", "SELECT (SELECT system_identifier FROM ledger_home), d.oid,")
     .foundBy(postgres("services/queue/ReturnedClaimsInPostgres"), postgres("services/queue/OperationColumns")),
   plant("a claim takes accepted operations only", claimsFile)
     .edit("const claimable = `o.state = 'accepted' AND", "const claimable = `o.state IN ('accepted', 'submitting') AND")

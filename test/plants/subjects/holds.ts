@@ -11,6 +11,21 @@ const guard = "src/cluster/historyGuard.ts"
 const unsent = "migrations/0020_unsent_operations.sql"
 
 export const holds: ReadonlyArray<Plant> = [
+  plant("no claim is given in a ledger that was restored into its own database", "src/services/sql/queueFragments.ts")
+    .edit(
+      "'operations'::regclass::oid FROM pg_control_system()",
+      "(SELECT operations_oid FROM ledger_home) FROM pg_control_system()"
+    )
+    .foundBy(postgres("services/queue/ReturnedClaimsInPostgres", "nothing is taken over before a worker prepares")),
+  plant(
+    "nothing is provably unsent in a ledger that was restored into its own database",
+    "migrations/0045_restored_ledger.sql"
+  )
+    .edit("WHERE h.operations_oid = 'operations'::regclass::oid AND (", "WHERE (")
+    .foundBy(postgres("services/ledger/Cancellation", "a dump was restored")),
+  plant("a hold of the ledger before a restore proves nothing after it", "src/services/sql/queue/SqlHolds.ts")
+    .edit("= (${presentHome}), history = gen_random_uuid()", "= (${presentHome})")
+    .foundBy(postgres("services/queue/OperationColumns", "a move of the ledger holds")),
   plant("a returned claim is never rescued as a stale one", rescues)
     .edit(
       "return_reason IS NULL AND due_at >= (SELECT due_at FROM first) AND due_at <= now()",

@@ -20,10 +20,12 @@ import {
   endClaims,
   isExamined,
   isFree,
+  isHome,
   isUnsent,
   mayHold,
   needsDecision,
-  placeHold
+  placeHold,
+  presentHome
 } from "../queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
@@ -113,10 +115,8 @@ export const makeHolds = Effect.gen(function*() {
 /** Records the present home of the ledger. If that is another one than before, it holds all accepted operations. */
 const moveHomeStatement = `
   WITH home AS (
-    UPDATE ledger_home h SET system_identifier = s.system_identifier, database = d.oid
-    FROM pg_control_system() s, pg_database d
-    WHERE d.datname = current_database()
-      AND (h.system_identifier, h.database) IS DISTINCT FROM (s.system_identifier, d.oid)
+    UPDATE ledger_home h SET (system_identifier, database, operations_oid) = (${presentHome}), history = gen_random_uuid()
+    WHERE NOT ${isHome}
     RETURNING 1
   ), held AS (
     UPDATE operations SET ${placeHold} WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)

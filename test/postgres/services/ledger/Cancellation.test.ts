@@ -119,6 +119,11 @@ layer(PostgresLedger, { excludeTestServices: true })("a cancellation in PostgreS
         "UPDATE ledger_home SET system_identifier = system_identifier - 1"
       ],
       [
+        "a dump was restored into its database, and no worker has started since",
+        "UPDATE ledger_home SET operations_oid = 1",
+        "UPDATE ledger_home SET operations_oid = 'operations'::regclass::oid"
+      ],
+      [
         "the ledger was not compared with its witness since the server started",
         "UPDATE ledger_home SET epoch = gen_random_uuid(), epoch_life = 'another'",
         "UPDATE ledger_home SET epoch = NULL, epoch_life = NULL"

@@ -87,17 +87,23 @@ layer(PostgresLedger, { excludeTestServices: true })("in PostgreSQL", (it) => {
       assert.strictEqual(yield* attempt("origin", examine), "23514")
     }))
 
-  it.effect("a move of the ledger holds what is accepted, and ends every examination", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const queue = yield* Queue
-      const { id, provider } = yield* heldOperation
-      yield* waitOut(provider)
-      const { operation: free } = yield* accept((yield* issueAtNewProvider()).identity)
-      yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
-      assert.deepStrictEqual(yield* queue.prepare, { moved: true })
-      assert.isTrue((yield* inspect(free.id)).is_held)
-      const error = yield* Effect.flip(queue.release(id))
-      assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" })
-    }))
+  for (const move of ["system_identifier = system_identifier - 1", "operations_oid = 1"]) {
+    it.effect(`a move of the ledger holds what is accepted, and ends every examination: ${move}`, () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const queue = yield* Queue
+        const { id, provider } = yield* heldOperation
+        yield* waitOut(provider)
+        const { operation: free } = yield* accept((yield* issueAtNewProvider()).identity)
+        const { operation: unsent } = yield* accept((yield* issueAtNewProvider()).identity)
+        yield* queue.hold(unsent.id)
+        yield* sql.unsafe(`UPDATE ledger_home SET ${move}`)
+        assert.deepStrictEqual(yield* queue.prepare, { moved: true })
+        assert.isTrue((yield* inspect(free.id)).is_held)
+        const proofs = yield* sql`SELECT is_unsent(o) AS is_unsent FROM operations o WHERE id = ${unsent.id}`
+        assert.deepStrictEqual(proofs, [{ is_unsent: false }], "another ledger may have released and sent it")
+        const error = yield* Effect.flip(queue.release(id))
+        assert.deepInclude(fieldsOf(error), { _tag: "StillHeld", reason: "unexamined" })
+      }))
+  }
 })

@@ -146,25 +146,28 @@ layer(PostgresLedger, { excludeTestServices: true })("the trigger refuses", (it)
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("in another place", (it) => {
-  it.effect("nothing is taken over before a worker prepares; then all claims are indeterminate", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const ledger = yield* OperationLedger
-      const queue = yield* Queue
-      const { claim, id, provider } = yield* returned
-      const held = yield* claimed
-      yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
-      assert.deepStrictEqual(yield* takeOverIds(provider), [])
-      assert.deepStrictEqual(yield* queue.prepare, { moved: true })
-      const { revision, state } = yield* ledger.show(id)
-      assert.deepStrictEqual([state, revision], ["indeterminate", 3])
-      isAbout((yield* inspect(id)).send_before_in, Duration.minutes(5))
-      assert.deepStrictEqual(yield* takeOverIds(provider), [])
-      assert.isFalse(yield* queue.mayStillSend(claim))
-      // A claim that a worker of the other place may have returned, and another one taken over and sent.
-      assert.isFalse(yield* queue.mayStillSend(held.claim))
-      assert.strictEqual((yield* ledger.show(held.id)).state, "indeterminate")
-    }))
+  // Another cluster, and new tables in the same database, as pg_restore --clean makes them.
+  for (const move of ["system_identifier = system_identifier - 1", "operations_oid = 1"]) {
+    it.effect(`nothing is taken over before a worker prepares; then all claims are indeterminate: ${move}`, () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const ledger = yield* OperationLedger
+        const queue = yield* Queue
+        const { claim, id, provider } = yield* returned
+        const held = yield* claimed
+        yield* sql.unsafe(`UPDATE ledger_home SET ${move}`)
+        assert.deepStrictEqual(yield* takeOverIds(provider), [])
+        assert.deepStrictEqual(yield* queue.prepare, { moved: true })
+        const { revision, state } = yield* ledger.show(id)
+        assert.deepStrictEqual([state, revision], ["indeterminate", 3])
+        isAbout((yield* inspect(id)).send_before_in, Duration.minutes(5))
+        assert.deepStrictEqual(yield* takeOverIds(provider), [])
+        assert.isFalse(yield* queue.mayStillSend(claim))
+        // A claim that a worker of the other place may have returned, and another one taken over and sent.
+        assert.isFalse(yield* queue.mayStillSend(held.claim))
+        assert.strictEqual((yield* ledger.show(held.id)).state, "indeterminate")
+      }))
+  }
 
   it.effect("nothing is taken over on a database that could forget commits", () =>
     Effect.gen(function*() {
