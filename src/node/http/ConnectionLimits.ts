@@ -22,6 +22,8 @@ export class Connection {
   #waitingSince: number | null = null
   #requestsReceived = 0
   #isPastBody = false
+  /** Whether the parser has refused bytes. It reads no further request. */
+  isRefused = false
   /** What has arrived of a header section that has not ended, as latin1. */
   unread = ""
 

@@ -97,6 +97,9 @@ interface UnreadRequest {
   readonly target: string
 }
 
+/** The path of a target, which may be in absolute form (RFC 9112 §3.2.2). */
+const pathOfTarget = (target: string): string => target.startsWith("/") ? target : URL.parse(target)?.pathname ?? "/"
+
 /**
  * Reads what the bytes tell of a request that the parser refused. `unread` has those of the packets that were kept, and may end with the
  * last one, in which the parser stopped.
@@ -108,10 +111,8 @@ const readHead = (unread: string, { bytesParsed = 0, rawPacket }: Partial<Parser
   const start = text.lastIndexOf("\r\n\r\n", text.length - last.length + bytesParsed - 4) + 4
   const [head = ""] = text.slice(start < 4 ? 0 : start).split("\r\n\r\n", 1)
   const [, sent = "/"] = /^[^\s:]+ ((?:https?:\/)?\/[!-~]{0,8191}) HTTP\/\d/i.exec(head) ?? []
-  // A target in absolute form (RFC 9112 §3.2.2).
-  const target = sent.startsWith("/") ? sent : URL.parse(sent)?.pathname ?? "/"
   const ids = [...head.matchAll(/\r\nx-request-id:([^\r\n]*)/gi)]
-  return { requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined, target }
+  return { requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined, target: pathOfTarget(sent) }
 }
 
 /** Members of a socket that Node does not document. */
@@ -230,22 +231,37 @@ export const createListener = (options: ListenerOptions): Listener => {
     connection: "close"
   })
 
-  const answerSocket = (socket: Duplex, code: ProblemCode, unread: UnreadRequest): void => {
-    const response = connections.get(socket)?.response
-    if (response !== undefined && !response.writableFinished && !response.destroyed) {
-      response.once("finish", () => answerSocket(socket, code, unread))
-      return
-    }
+  /** The server closes the connection if the client does not. */
+  const endSocket = (socket: Duplex, bytes = ""): void => {
     connections.delete(socket)
     if (!socket.writable) return void socket.destroy()
+    socket.once("finish", () => setTimeout(() => socket.destroy(), 1000).unref())
+    socket.end(bytes)
+  }
+
+  const answerNow = (socket: Duplex, code: ProblemCode, unread: UnreadRequest): void => {
+    if (!socket.writable) return endSocket(socket)
     const problem = problemOf(code, unread)
     onProblem?.(problem)
     metrics?.unreadable(problem.status, code)
     const body = problemJson(problem)
     const head = Object.entries(headersOf(problem, body)).map(([name, value]) => `${name}: ${value}\r\n`).join("")
-    // The server closes the connection if the client does not.
-    socket.once("finish", () => setTimeout(() => socket.destroy(), 1000).unref())
-    socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
+    endSocket(socket, `HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
+  }
+
+  /** Answers bytes that no request can be read from, and ends the connection. A response that is due before is sent first. */
+  const answerSocket = (socket: Duplex, code: ProblemCode, unread: UnreadRequest): void => {
+    const response = connections.get(socket)?.response
+    const again = () => answerSocket(socket, code, unread)
+    if (response === undefined) return answerNow(socket, code, unread)
+    const { headersSent, req } = response
+    const isOver = response.writableFinished || response.destroyed
+    // The fault comes after the latest request.
+    if (req.complete) return isOver ? answerNow(socket, code, unread) : void response.once("finish", again)
+    // The fault is in its body, which never becomes complete. So no handler gets it, and the end of the connection interrupts its reader.
+    if (headersSent) return isOver ? endSocket(socket) : void response.once("finish", again)
+    if (response.socket === null) return void response.once("socket", again)
+    answerNow(socket, code, { requestId: req.headers["x-request-id"] as string, target: pathOfTarget(req.url ?? "/") })
   }
 
   const server = new Listener()
@@ -280,6 +296,10 @@ export const createListener = (options: ListenerOptions): Listener => {
   watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout", headOn(socket)))
   server.on("clientError", (error, socket) => {
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
+    // The parser refuses each further packet.
+    const connection = connections.get(socket)
+    if (connection === undefined || connection.isRefused) return
+    connection.isRefused = true
     answerSocket(socket, codeOf(error), headOn(socket, error))
   })
   // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a

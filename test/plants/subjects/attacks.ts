@@ -11,6 +11,7 @@ const feed = "src/services/sql/reads/SqlOperationFeed.ts"
 const statements = "src/services/sql/reads/changeStatements.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 const body = "src/server/gate/RequestBody.ts"
+const listener = "src/node/http/NodeListener.ts"
 const claims = "src/submission/attempts/claimOperations.ts"
 
 export const attacks: ReadonlyArray<Plant> = [
@@ -310,5 +311,17 @@ export const attacks: ReadonlyArray<Plant> = [
     .foundBy(unit("node/http/AdminPort", "under its own address")),
   plant("an allowed name of the admin listener has no case", "src/node/http/AdminListener.ts")
     .edit("...allowed.map((name) => name.toLowerCase())", "...allowed")
-    .foundBy(unit("node/http/AdminPort", "and under allowed names"))
+    .foundBy(unit("node/http/AdminPort", "and under allowed names")),
+  plant("a fault in a body is answered at once", listener)
+    .edit("    if (req.complete) return isOver", "    if (req.url !== \"\") return isOver")
+    .foundBy(unit("server/gate/MalformedHttp", "is 400 in a body, too")),
+  plant("no request gets two answers", listener)
+    .edit(
+      "if (headersSent) return isOver ? endSocket(socket)",
+      "if (headersSent && !isOver) return isOver ? endSocket(socket)"
+    )
+    .foundBy(unit("server/gate/MalformedHttp", "gets no second answer")),
+  plant("each further packet of bytes that are no request is ignored", listener)
+    .edit("if (connection === undefined || connection.isRefused) return\n", "")
+    .foundBy(unit("server/gate/MalformedHttp", "is answered once"))
 ]

@@ -58,9 +58,17 @@ layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
       }
     }))
 
-  it.effect("may be half closed: a client that has sent everything still gets its response", () =>
+  it.effect("that its client half closes counts as left: it ends after the responses that are there, and no read waits", () =>
     Effect.gen(function*() {
       const { wire } = yield* Gateway
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      const waiting = yield* wire
+      waiting.send(
+        `GET /v1/operations/${id} HTTP/1.1\r\n${host}Authorization: Bearer ${holder.token}\r\nPrefer: wait=60\r\n\r\n`
+      )
+      waiting.finish()
+      assert.strictEqual(yield* Effect.promise(() => waiting.closed), "")
       const connection = yield* wire
       connection.send(`GET /healthz HTTP/1.1\r\n${host}\r\n`)
       connection.finish()

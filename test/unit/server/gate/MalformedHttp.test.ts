@@ -11,7 +11,7 @@ import { heldStore, makeHeld } from "../../../fixtures/http/HeldRequests.ts"
 import { fixedId, fixedToken, withServices } from "../../../fixtures/http/HttpFixed.ts"
 import { Gateway, memoryGateway, sendLast } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf } from "../../../fixtures/http/HttpProblem.ts"
-import { issue } from "../../../fixtures/http/HttpScene.ts"
+import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
 
 const host = "Host: gateway.test\r\n"
 
@@ -116,6 +116,60 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
           { numRuns: 60 }
         )
       )
+    }))
+
+  it.effect.each(["ZZ\r\n{}\r\n0\r\n\r\n", "2\r\n{}\r\n0\r\na b\r\n\r\n", "2\r\n{}\r\n"])(
+    "is 400 in a body, too, before the time of the body is over, with the id and the path of its request: %j",
+    (chunks) =>
+      Effect.gen(function*() {
+        const { check, wire } = yield* Gateway
+        const holder = yield* issue()
+        const { id } = yield* accept(holder)
+        const authorization = `${host}Authorization: Bearer ${holder.token}\r\n`
+        const head = `POST /mcp HTTP/1.1\r\n${authorization}X-Request-Id: my-request-1\r\n`
+        const read = `GET /v1/operations/${id} HTTP/1.1\r\n${authorization}Prefer: wait=1\r\n\r\n`
+        for (const before of ["", read]) {
+          const connection = yield* wire
+          connection.send(
+            `${before}${head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`
+          )
+          if (chunks.endsWith("}\r\n") && before === "") connection.finish()
+          else connection.send("ZZ\r\n")
+          if (before !== "") assert.strictEqual((yield* Effect.promise(() => connection.next()))!.status, 200)
+          const answer = (yield* Effect.promise(() => connection.next()))!
+          check({ method: "POST", target: "/mcp", requestId: "my-request-1" }, answer)
+          assert.strictEqual(assertProblemOf(answer, "malformed_request").request_id, "my-request-1")
+          assert.strictEqual(yield* Effect.promise(() => connection.closed), "")
+        }
+      })
+  )
+
+  it.effect("gets no second answer in the body of a request that was answered before", () =>
+    Effect.gen(function*() {
+      const { wire } = yield* Gateway
+      const connection = yield* wire
+      connection.send(`GET /healthz HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\n\r\n`)
+      assertProblemOf((yield* Effect.promise(() => connection.next()))!, "invalid_request")
+      connection.send("ZZ\r\n")
+      assert.strictEqual(yield* Effect.promise(() => connection.closed), "")
+    }))
+
+  it.effect("is answered once, however much of it comes, and the client can read the answer", () =>
+    Effect.gen(function*() {
+      const { listener, port } = yield* Gateway
+      const accepted = once(listener, "connection")
+      const socket = net.connect({ host: "127.0.0.1", port, noDelay: true, allowHalfOpen: true })
+      const text = socket.setEncoding("latin1").toArray()
+      yield* Effect.promise(async () => {
+        const [served] = (await accepted) as [net.Socket]
+        for (const packets of [1, 2, 3]) {
+          socket.write("garbage\r\n\r\n")
+          while (served.bytesRead < packets * "garbage\r\n\r\n".length && !served.destroyed) await setImmediate()
+          assert.isFalse(served.destroyed, `after ${packets} packets`)
+        }
+        assert.lengthOf((await text).join("").match(/^HTTP\/1\.1 400 /gm) ?? [], 1)
+        socket.destroy()
+      })
     }))
 
   it.effect("ends the connection even if the client keeps it open", () =>
