@@ -186,6 +186,9 @@ export const tokens: ReadonlyArray<Plant> = [
       "DateTime.max(DateTime.makeUnsafe(issued_at * 1000), now)"
     )
     .foundBy(unit("services/verification/GrantProvisioning")),
+  plant("a key that was replaced verifies for ten minutes at most", "src/oauth/CachedDocument.ts")
+    .edit("const freshFor = 10 * minute", "const freshFor = 11 * minute")
+    .foundBy(unit("oauth/KeySet", "verify for eleven minutes")),
   plant("the age of keys counts by the monotonic clock", "src/oauth/CachedDocument.ts")
     .edit(
       "  Effect.flatMap(Clock.Clock, (clock) => clock.monotonicTimeNanos),\n  (nanos) => Number(nanos / 1_000_000n)",

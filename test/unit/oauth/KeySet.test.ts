@@ -9,8 +9,8 @@ import { TestClock } from "effect/testing"
 import { issuerSettings } from "../../../src/oauth/Issuer.ts"
 import { makeKeySet } from "../../../src/oauth/KeySet.ts"
 import { makeFakeServer, metadata } from "../../fixtures/oauth/FakeServer.ts"
-import { audience, issuer } from "../../fixtures/oauth/Issuing.ts"
-import { jwkOf, keySetOf, makeFetched } from "../../fixtures/oauth/TokenScene.ts"
+import { audience, epoch, issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
+import { jwkOf, keySetOf, makeFetched, makeScene, verdictOn } from "../../fixtures/oauth/TokenScene.ts"
 import { makeSteppingClock } from "../../fixtures/SteppingClock.ts"
 
 describe("The keys of an authorization server", () => {
@@ -108,6 +108,29 @@ describe("The keys of an authorization server", () => {
         yield* TestClock.adjust("1 hour")
         assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
       }).pipe(Effect.provideService(Clock.Clock, clock))
+    }))
+
+  it.effect("verify for eleven minutes after another key took their place, or an hour and a minute while the server is down", () =>
+    Effect.gen(function*() {
+      for (const isDown of [false, true]) {
+        const { server, signer, verify } = yield* makeScene({ signatureTimeToLive: "60 seconds" })
+        const old = yield* tokenOf(signer, { exp: epoch + 86_400 })
+        const another = yield* tokenOf(signer, { exp: epoch + 86_400, jti: "another" })
+        assert.strictEqual(yield* verdictOn(verify, old), "accepted")
+        server.serve("/jwks", { keys: [(yield* signerOf("two")).jwk] })
+        server.isDown = isDown
+        yield* TestClock.adjust(isDown ? "59 minutes" : "9 minutes")
+        yield* TestClock.adjust("59 seconds")
+        assert.strictEqual(yield* verdictOn(verify, old), "accepted")
+        yield* TestClock.adjust("59 seconds")
+        const refused = isDown ? "AuthorizationUnavailable" : "InvalidCredential"
+        assert.deepStrictEqual([yield* verdictOn(verify, old), yield* verdictOn(verify, another)], [
+          "accepted",
+          refused
+        ])
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(yield* verdictOn(verify, old), refused)
+      }
     }))
 
   it.effect("are requested at most once in 30 seconds from a server that is down", () =>
