@@ -114,7 +114,7 @@ const maxNotification = 4096
 /** Seconds that a poll waits longer after `slow_down` (CIBA §11). */
 const slowDown = 5
 
-/** Most seconds between two polls of a provider that does not answer. */
+/** Most seconds between two polls of a provider that does not answer, or sends no notification. */
 const slowest = 60
 
 /** The name in records of answers that prove no person. It decides nothing. */
@@ -174,8 +174,8 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
     Effect.orElseSucceed(Effect.map(approvals.find(id), (approval) => approval?.state === "pending"), () => true)
 
   /**
-   * Polls until there is an answer, or the approval is no longer pending. After a notification it polls once, and then waits for the next
-   * one.
+   * Polls until there is an answer, or the approval is no longer pending. After a notification or reminder it polls once, and then waits
+   * for the next one.
    */
   const awaitAnswer = Effect.fnUntraced(function*(id: OperationId, asked: Asked, notified: Queue.Queue<string> | null) {
     let interval = asked.interval
@@ -245,9 +245,16 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
       provider.ask({ hint, bindingMessage: message, requestedExpiry: left, notificationToken }),
       ({ _tag, reason }) => undecided(id, _tag === "IssuerRefused" ? "refused" : "unavailable", reason)
     )
-    if (subscribed !== null) subscribed.authReqId = asked.authReqId
+    const seconds = Math.min(left, asked.expiresIn)
+    if (subscribed !== null) {
+      subscribed.authReqId = asked.authReqId
+      // Notifications may be lost: each minute, and five seconds before the end, counts as one.
+      const remind = Queue.offer(subscribed.notified, asked.authReqId)
+      yield* Effect.forkChild(Effect.forever(Effect.delay(remind, Math.max(slowest, asked.interval) * 1000)))
+      yield* Effect.forkChild(Effect.delay(remind, Math.max(seconds - 5, seconds / 2) * 1000))
+    }
     const answer = Effect.timeoutOrElse(awaitAnswer(id, asked, subscribed?.notified ?? null), {
-      duration: Math.min(left, asked.expiresIn) * 1000,
+      duration: seconds * 1000,
       orElse: () => Effect.fail(undecided(id, "expired"))
     })
     return yield* conclude(approval, asked, answer)

@@ -102,6 +102,12 @@ export const ciba: ReadonlyArray<Plant> = [
       "mayPoll = Option.isSome(yield* Effect.timeoutOption(Queue.take(notified), lookEvery))"
     )
     .foundBy(...overTime("is not polled after a notification")),
+  plant("a lost notification loses no answer", service)
+    .edit("Effect.delay(remind, Math.max(slowest, asked.interval) * 1000)", "Effect.never")
+    .foundBy(...overTime("is polled once a minute without")),
+  plant("a lost notification loses no answer to a short question", service)
+    .edit("Effect.delay(remind, Math.max(seconds - 5, seconds / 2) * 1000)", "Effect.void")
+    .foundBy(...overTime("is polled once more before it ends")),
   plant("a question that the provider could not take is asked again", service)
     .edit("failure.reason === \"unavailable\"", "failure.reason === \"expired\"")
     .foundBy(...overTime("is asked again")),

@@ -15,18 +15,22 @@ import { Approvals } from "../../../src/services/Approvals.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { type CibaProvider, makeCibaProvider, settingsFor } from "../../fixtures/authorization/CibaProvider.ts"
 
-/** The clock of the test, on which each sleep takes a hundredth of its time. `sleeps` has those that began, in milliseconds. */
+/**
+ * The clock of the test, on which each sleep takes a hundredth of its time, except those of `unhurried`. `sleeps` has those that began.
+ * Both are in milliseconds.
+ */
 const makeHurriedClock = Effect.map(Clock.Clock, (inner) => {
   const sleeps: Array<number> = []
+  const unhurried = new Set<number>()
   const clock: Clock.Clock = Object.assign(Object.create(inner), {
     sleep: (duration: Duration.Duration) =>
       Effect.suspend(() => {
         const millis = Duration.toMillis(duration)
         sleeps.push(millis)
-        return inner.sleep(Duration.millis(millis / 100))
+        return inner.sleep(Duration.millis(unhurried.has(millis) ? millis : millis / 100))
       })
   })
-  return { clock, sleeps }
+  return { clock, sleeps, unhurried }
 })
 
 const owner = ResourceOwner.make("alice")
@@ -76,6 +80,8 @@ interface Scene extends ReturnType<typeof makeApprovals> {
   readonly ciba: CibaApprovals["Service"]
   /** All sleeps so far, in milliseconds. */
   readonly sleeps: ReadonlyArray<number>
+  /** Sleeps that take their whole time, in milliseconds. */
+  readonly unhurried: Set<number>
 }
 
 const test = (
@@ -88,7 +94,7 @@ const test = (
       const provider = yield* makeCibaProvider
       provider.behaviour.expiry = 36_000
       const approvals = makeApprovals()
-      const { clock, sleeps } = yield* makeHurriedClock
+      const { clock, sleeps, unhurried } = yield* makeHurriedClock
       yield* CibaApprovals.use((ciba) => {
         provider.notify.send = (request) =>
           Effect.runPromise(Effect.map(
@@ -99,7 +105,7 @@ const test = (
             ),
             (response) => HttpServerResponse.toWeb(response)
           ))
-        return use({ ...approvals, provider, ciba, sleeps })
+        return use({ ...approvals, provider, ciba, sleeps, unhurried })
       }).pipe(
         Effect.provide(CibaApprovals.layer(settingsFor(provider, options))),
         Effect.provideService(Approvals, approvals.service),
@@ -117,6 +123,9 @@ const pausesOf = (sleeps: ReadonlyArray<number>) =>
 
 /** Milliseconds of real time. */
 const realTime = (millis: number) => Effect.promise(() => new Promise<void>((resolve) => setTimeout(resolve, millis)))
+
+/** Loses the notification. */
+const lose = () => Promise.resolve(new Response(null, { status: 204 }))
 
 describe("A question of CIBA", () => {
   for (const [answer, name] of [[slowDown, "slow_down"], [outage, "an outage"]] as const) {
@@ -183,16 +192,43 @@ describe("A question of CIBA", () => {
   test(
     "is not polled after a notification of another question",
     { mode: "ping" },
-    ({ ciba, ids, provider }) =>
+    ({ ciba, ids, provider, sleeps }) =>
       Effect.gen(function*() {
         const forward = provider.notify.send
-        provider.behaviour.expiry = 60
         // It overtakes the response to the question, so the gateway does not know the right name yet.
         provider.notify.send = ({ headers, url }) =>
           forward(new Request(url, { method: "POST", headers, body: "{\"auth_req_id\":\"another\"}" }))
-        const failure = yield* Effect.flip(ciba.ask(ids[0]!))
-        assert.deepInclude(failure, { _tag: "CibaUndecided", reason: "expired" })
-        assert.isEmpty(provider.polls)
+        yield* ciba.ask(ids[0]!)
+        assert.lengthOf(provider.polls, 1)
+        assert.isAtLeast(pausesOf(sleeps).filter((pause) => pause === 5).length, 2, "waits on after the first")
+      })
+  )
+
+  test(
+    "is polled once a minute without a notification, which may be lost",
+    { mode: "ping" },
+    ({ ciba, ids, provider, sleeps }) =>
+      Effect.gen(function*() {
+        provider.notify.send = lose
+        provider.behaviour.polls = [{ status: 400, body: { error: "authorization_pending" } }]
+        assert.strictEqual((yield* ciba.ask(ids[0]!)).state, "approved")
+        assert.lengthOf(provider.polls, 2)
+        assert.isAtLeast(pausesOf(sleeps).filter((pause) => pause === 60).length, 2)
+      })
+  )
+
+  test(
+    "is polled once more before it ends, if no notification came",
+    { mode: "ping" },
+    ({ ciba, ids, provider, sleeps, unhurried }) =>
+      Effect.gen(function*() {
+        provider.notify.send = lose
+        provider.behaviour.expiry = 30
+        // The poll may take its time.
+        unhurried.add(30_000).add(60_000)
+        assert.strictEqual((yield* ciba.ask(ids[0]!)).state, "approved")
+        assert.lengthOf(provider.polls, 1)
+        assert.include(pausesOf(sleeps), 25)
       })
   )
 
