@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import * as PostgresCluster from "../../cluster/PostgresCluster.ts"
 import { ProviderName } from "../../domain/Grant.ts"
 import { permitTerms, type ProviderLimit } from "../../domain/ProviderLimit.ts"
+import { loopbackHosts } from "../../http/OutgoingRequest.ts"
 import * as GatewayApp from "../../node/GatewayApp.ts"
 import * as AdminListener from "../../node/http/AdminListener.ts"
 import * as ProviderHttpClient from "../../node/http/ProviderHttpClient.ts"
@@ -47,7 +48,9 @@ const flags = {
     Schema.String
   ),
   sandbox: Flag.String("sandbox").pipe(
-    Flag.withDescription("Sandbox provider, as NAME=URL; repeat for several"),
+    Flag.withDescription(
+      "Sandbox provider, as NAME=URL; repeat for several. With DATABASE_URL, on a loopback address alone"
+    ),
     Flag.atLeast(0)
   ),
   providerLimit: providerLimitFlag,
@@ -104,7 +107,7 @@ const toSandbox = (text: string): readonly [ProviderName, string] | CommandFaile
   return [name, url]
 }
 
-const fromSandboxes = Effect.fnUntraced(function*(texts: ReadonlyArray<string>) {
+const fromSandboxes = Effect.fnUntraced(function*(texts: ReadonlyArray<string>, isEmbedded: boolean) {
   const adapters: Record<string, ReturnType<typeof SandboxProvider.layer>> = {}
   for (const text of texts) {
     const sandbox = toSandbox(text)
@@ -112,6 +115,13 @@ const fromSandboxes = Effect.fnUntraced(function*(texts: ReadonlyArray<string>) 
     const [name, baseUrl] = sandbox
     if (Object.hasOwn(adapters, name)) {
       return yield* new CommandFailed({ message: `--sandbox: ${name} is given twice` })
+    }
+    if (!isEmbedded && !loopbackHosts.has(new URL(baseUrl).hostname)) {
+      return yield* new CommandFailed({
+        message:
+          `--sandbox ${text}: with DATABASE_URL, the sandbox must be on a loopback address, because its answers settle `
+          + "operations"
+      })
     }
     adapters[name] = SandboxProvider.layer({ baseUrl })
   }
@@ -131,12 +141,15 @@ export const work = Command.make(
     const invalid = validatePolicy(policy, sandbox.length)
     if (invalid !== null) return yield* new CommandFailed({ message: invalid })
     const limits = yield* readProviderLimits(providerLimit)
-    const declared = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
+    const database = yield* Database
+    const declared = Option.isSome(providers)
+      ? yield* fromModule(providers.value)
+      : yield* fromSandboxes(sandbox, database.isEmbedded)
     yield* Layer.launch(GatewayApp.layer({
       ...adminOf({ adminHost, adminPort }),
       serves: "nothing",
       admin: AdminListener.layer(),
-      database: Layer.succeed(Database, yield* Database),
+      database: Layer.succeed(Database, database),
       cluster: PostgresCluster.layer,
       migrate: false,
       providers: withLimits(declared, limits),

@@ -361,6 +361,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a fraction is no id of a message", "src/mcp/JsonRpc.ts")
     .edit("Number.isSafeInteger(value)", "typeof value === \"number\"")
     .foundBy(unit("mcp/Messages", "a request may have the id")),
+  plant("no sandbox of another host settles operations of a database", "src/cli/work/WorkCommand.ts")
+    .edit("if (!isEmbedded && !loopbackHosts", "if (isEmbedded && !loopbackHosts")
+    .foundBy(system("cli/Work", "reports invalid flags")),
   plant("held operations are releasable once the last of them is", "src/services/sql/operators/searchStatements.ts")
     .edit("max(o.send_before) FILTER", "min(o.send_before) FILTER")
     .foundBy(postgres("services/operators/HeldOperations"))

@@ -130,6 +130,7 @@ describe("work", () => {
         [[], {}, /--providers and --sandbox/],
         [["--sandbox", "demo-bank"], {}, /NAME=URL/],
         [["--sandbox", "b=http://["], {}, /NAME=URL/],
+        [["--sandbox", "b=http://bank.example"], {}, /b=http:\/\/bank\.example: with DATABASE_URL, .* loopback/],
         [["--sandbox", "b=http://127.0.0.1:1", "--sandbox", "b=http://127.0.0.1:2"], {}, /b is given twice/],
         [["--providers", "./nowhere.js"], {}, /--providers: .*nowhere/],
         [["--providers", "./package.json"], {}, /--providers: /],
