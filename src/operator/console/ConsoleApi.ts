@@ -63,13 +63,19 @@ export type Detail = typeof OperatorDetail.Encoded
 export const GrantLimits = Schema.Struct({ limits: Schema.Array(RemainingLimit) })
 export type GrantLimits = typeof GrantLimits.Encoded
 
-/** An action that an operator confirmed. */
+const needsReason: ReadonlyArray<string> = ["hold", "release", "cancel"]
+
+/** An action that an operator confirmed. All but a review and a status read need a reason. */
 export const ActionRequest = Schema.Struct({
   action: Schema.Literals(["review", "end_review", "hold", "release", "cancel", "read"]),
   /** The revision that the operator saw. The action is refused if the operation has moved on since. */
   revision: Schema.Int,
   reason: Schema.NullOr(Schema.String.check(Schema.isMaxLength(1024)))
-})
+}).check(
+  Schema.makeFilter(({ action, reason }) =>
+    !needsReason.includes(action) || /\S/u.test(reason ?? "") || "needs a reason"
+  )
+)
 export type ActionRequest = typeof ActionRequest.Encoded
 
 const givenReason = Schema.String.check(Schema.isPattern(/\S/u), Schema.isMaxLength(1024))

@@ -231,6 +231,9 @@ export const console: ReadonlyArray<Plant> = [
   plant("a claimed payment whose request may have left is never announced as unsent alone", nextAction)
     .edit("\"If a request has left, and no answer comes, it becomes indeterminate, and status reads settle it. ", "\"")
     .foundBy(unit("domain/operators/NextAction", "a claim that permits sending to a provider that does not answer")),
+  plant("a hold, a release and a cancellation in the console have a reason", "src/operator/console/ConsoleApi.ts")
+    .edit("!needsReason.includes(action)", "action !== undefined")
+    .foundBy(unit("operator/console/performAction", "is refused without a reason")),
   plant("the console lists the latest failures first", "src/operator/console/ConsoleHandlers.ts")
     .edit("queue === undefined || queue === \"failed\"", "queue === undefined")
     .foundBy(unit("operator/console/performAction", "lists what waits for people by its age"))

@@ -136,7 +136,7 @@ describe("serve --console", () => {
       const held = yield* visitor.post(`/console/api/operations/${id}/actions`, {
         action: "hold",
         revision: 1,
-        reason: null
+        reason: "case 4711"
       })
       assert.strictEqual(held.status, 200, held.text)
       assert.deepInclude(JSON.parse(held.text).actions[0], { operator: "oscar", action: "hold", result: "done" })

@@ -68,7 +68,7 @@ describe("an action of the console", () => {
       const scene = yield* ConsoleScene
       const refusal = new AlreadySettled({ id, state: "succeeded" })
       scene.onPerform = Effect.fail(refusal)
-      const refused = yield* (yield* operator).post(path, { ...review, action: "cancel" })
+      const refused = yield* (yield* operator).post(path, { ...review, action: "cancel", reason: "not wanted" })
       assert.strictEqual(refused.status, 409)
       assert.deepInclude(JSON.parse(refused.text), { code: "already_settled", detail: refusal.message })
     }))
@@ -149,8 +149,23 @@ describe("an action of the console", () => {
       const { performed } = yield* ConsoleScene
       const visitor = yield* operator
       const actions = ["review", "end_review", "hold", "release", "cancel"] as const
-      for (const action of actions) yield* visitor.post(path, { action, revision: 3, reason: null })
+      for (const action of actions) yield* visitor.post(path, { action, revision: 3, reason: "case 4711" })
       assert.deepStrictEqual(performed.map(({ action }) => action), [...actions])
+    }))
+
+  test("other than a review and a status read is refused without a reason", () =>
+    Effect.gen(function*() {
+      const { performed } = yield* ConsoleScene
+      const visitor = yield* operator
+      for (const reason of [null, "", " "]) {
+        for (const action of ["hold", "release", "cancel"]) {
+          assert.strictEqual((yield* visitor.post(path, { action, revision: 3, reason })).status, 422, action)
+        }
+      }
+      assert.deepStrictEqual(performed, [])
+      const free = ["review", "end_review", "read"] as const
+      for (const action of free) yield* visitor.post(path, { action, revision: 3, reason: null })
+      assert.deepStrictEqual(performed.map(({ action }) => action), [...free])
     }))
 })
 
