@@ -2,6 +2,7 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
@@ -21,6 +22,20 @@ export const withinStore = <A, E, R>(
       duration: policy[limit],
       orElse: () => Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))
     }))
+
+/** Pauses while the store is unavailable: from 100 ms, doubling, up to two seconds. */
+const retrySchedule = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])
+
+/** Repeats a statement while the store is unavailable, for about half an hour. `mayRepeat` ends that earlier. */
+export const whileUnavailable = <A, E extends { readonly _tag: string }, R>(
+  statement: Effect.Effect<A, E | StoreUnavailable, R>,
+  mayRepeat: Effect.Effect<boolean>
+): Effect.Effect<A, E | StoreUnavailable, R> =>
+  Effect.retry(statement, {
+    while: (error) => error._tag === "StoreUnavailable" ? mayRepeat : Effect.succeed(false),
+    schedule: retrySchedule,
+    times: 900
+  })
 
 interface RepeatedStatement {
   readonly statement: Effect.Effect<void, StoreUnavailable>

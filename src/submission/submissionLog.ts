@@ -10,11 +10,15 @@ import type { NotSent } from "./providers/ProviderAdapter.ts"
 export const describeDefect = (defect: unknown): string =>
   `a defect: ${defect instanceof Error ? defect.name : typeof defect}`
 
-/** Logs a warning with the cause, in text that holds no credentials. */
-export const logFailure = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+/** Describes a cause in text that holds no credentials. */
+export const describeCause = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
-  return Effect.annotateLogs(Effect.logWarning(message), { cause: storeFailure(error) ?? describeDefect(error) })
+  return storeFailure(error) ?? describeDefect(error)
 }
+
+/** Logs a warning with the cause, in text that holds no credentials. */
+export const logFailure = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  Effect.annotateLogs(Effect.logWarning(message), { cause: describeCause(cause) })
 
 /** Most names that are remembered. Lines about further ones are not logged. */
 const mostKnown = 1000

@@ -21,7 +21,7 @@ import { PayloadCipher } from "../PayloadCipher.ts"
 import { returnReason } from "../queue/Claims.ts"
 import { firstOfEach } from "../queue/Outcomes.ts"
 import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
-import { contradictionEvidence, contradicts, type Proof } from "../rules/contradictions.ts"
+import { contradictionEvidence, contradicts, isReversal, type Proof } from "../rules/contradictions.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"
 import {
@@ -257,13 +257,14 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
   const report = (id: OperationId, reference: ProviderReference | null) =>
     Effect.sync(() => {
       const found = table.memory.operations.get(id)
-      if (found === undefined) return
+      if (found === undefined) return true
       const known = { ...withReference(found, reference), due_at: table.millis() }
       if (["submitted", "indeterminate"].includes(found.operation.state)) {
         update(withReview(known, isOtherReference(found, reference)))
       } else if (found.operation.state === "accepted") {
         update(withReview({ ...known, hold_placed: true, examined_timeline: null, unsent_in: null }, true))
       }
+      return found.operation.state !== "submitting"
     })
 
   const contradict = (id: OperationId, proof: Proof) =>
@@ -272,6 +273,7 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
       if (found === undefined) return null
       const final = { ...found, state: found.operation.state }
       if (!contradicts(final, proof)) return null
+      if (!isReversal(final, proof)) return final
       update({ ...found, reversal: found.reversal ?? { recorded_at: now(), evidence: contradictionEvidence(proof) } })
       return final
     })

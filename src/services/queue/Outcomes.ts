@@ -54,13 +54,14 @@ export class Outcomes extends Context.Service<Outcomes, {
   readonly recordHeld: RecordOutcome
   /**
    * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
-   * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, is held. One that
-   * has another reference keeps that, and is put under review.
+   * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, or because a person released
+   * it, is held. One that has another reference keeps that, and is put under review. Yields false, and does nothing, if another claim has it.
    */
-  readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
+  readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<boolean, StoreUnavailable>
   /**
    * Records, once, that a provider proved another outcome than the final one of the operation, such as a payment after a person recorded
-   * that it failed. The operation stays as it is. Yields how it ended. Null: it is not final, or the proof agrees with it.
+   * that it failed. The operation stays as it is. Yields how it ended, also if the proof is of a second payment, which is not recorded.
+   * Null: it is not final, or the proof agrees with it.
    */
   readonly contradict: (id: OperationId, proof: Proof) => Effect.Effect<FinalOutcome | null, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Outcomes") {}

@@ -18,15 +18,20 @@ export interface FinalOutcome {
 
 /**
  * Whether the proof contradicts the outcome. A receipt contradicts `failed` only if the provider had not confirmed it before: what it
- * received may fail later.
+ * received may fail later. Another reference than that of a success may be that of a second payment.
  */
 export const contradicts = (final: FinalOutcome, { reference, state }: Omit<Proof, "evidence">): boolean => {
   if (!isTerminal(final.state)) return false
   if (state === "failed") return final.state === "succeeded"
-  if (final.state === "succeeded") return false
+  const isOther = reference !== null && reference !== final.reference
+  if (final.state === "succeeded") return isOther && final.reference !== null
   if (state === "succeeded") return true
-  return reference === null ? state === "submitted" && !final.acknowledged : reference !== final.reference
+  return isOther || reference === null && state === "submitted" && !final.acknowledged
 }
+
+/** Whether the proof is recorded as a reversal. A second payment reverses no success: `keepLateProof` only logs it. */
+export const isReversal = (final: FinalOutcome, { state }: Proof): boolean =>
+  final.state !== "succeeded" || state === "failed"
 
 /** The evidence of the record. Of a final state that is not `succeeded`, the trigger `operation_reversals_proof` asks for `proves`. */
 export const contradictionEvidence = ({ evidence, reference, state }: Proof) => ({ proves: state, reference, evidence })

@@ -18,7 +18,6 @@ import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Random from "effect/Random"
-import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
@@ -29,7 +28,7 @@ import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
 import { AcceptanceSignal } from "../../services/WorkSignals.ts"
 import { elapsed } from "../elapsed.ts"
-import { keepLateProof } from "../lateProof.ts"
+import { keepLateProof, logLostProof } from "../lateProof.ts"
 import { type ProviderTask, runOnce, runPollers } from "../Poller.ts"
 import { makeFailureCheck } from "../providers/AnswerRecord.ts"
 import { callAdapter, watchCircuits } from "../providers/Circuit.ts"
@@ -37,8 +36,8 @@ import { ProviderPauses } from "../providers/ProviderPauses.ts"
 import { firstReadAfter, reversibleRecording } from "../providers/ProviderPromises.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { RequestPermits } from "../providers/RequestPermits.ts"
-import { withinStore } from "../storeStatements.ts"
-import { describeDefect, logFailure, logOutcome, logReturn, makeLogOnce } from "../submissionLog.ts"
+import { whileUnavailable, withinStore } from "../storeStatements.ts"
+import { describeCause, describeDefect, logFailure, logOutcome, logReturn, makeLogOnce } from "../submissionLog.ts"
 import { makeDrain, submissionServices, type WorkerServices } from "../SubmissionServices.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
@@ -251,34 +250,12 @@ const makeUnservedLog = (adapters: ReadonlyArray<ProviderName>) => {
     logOnce(provider, Effect.annotateLogs(Effect.logWarning(warning), { provider, adapters }))
 }
 
-/** Pauses while the store is unavailable: from 100 ms, doubling, up to two seconds. */
-const retrySchedule = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])
-
 /** A worker that is asked to stop has this long to record what it knows. */
 const isNotStopping = ({ drain, policy }: WorkerServices): Effect.Effect<boolean> =>
   Effect.map(
     drain.elapsed,
     (passed) => passed < Duration.toMillis(policy.drainTimeout) + Duration.toMillis(policy.storeTimeout)
   )
-
-/**
- * Repeats a statement about a claim while the store is unavailable, until the claim is stale: then the rescuer records
- * `indeterminate`. A worker that is asked to stop gives up earlier.
- */
-const whileClaimed = <A, E extends { readonly _tag: string }>(
-  services: WorkerServices,
-  { askedAt }: TimedClaim,
-  statement: Effect.Effect<A, E | StoreUnavailable>
-): Effect.Effect<A, E | StoreUnavailable> => {
-  const { policy } = services
-  const mayRepeat = Effect.gen(function*() {
-    return (yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && (yield* isNotStopping(services))
-  })
-  return Effect.retry(statement, {
-    while: (error) => error._tag === "StoreUnavailable" ? mayRepeat : Effect.succeed(false),
-    schedule: retrySchedule
-  })
-}
 
 /**
  * Records the outcome of a submission by compare-and-set, and repeats that while the store is unavailable. Logs it once it is recorded:
@@ -289,9 +266,10 @@ const recordSettlement = Effect.fnUntraced(function*(
   timed: TimedClaim,
   settlement: Settlement
 ) {
-  const { outcomeRecorder, outcomes, policy } = services
+  const { outcomeRecorder, policy } = services
   const { claim: { operation: { id, send_before, type }, revision }, provider } = timed
-  const { evidence, outcome, reference } = settlement
+  const { evidence, isSent, outcome, reference } = settlement
+  const about = { operation_id: id, provider }
   const promises = services.providers.get(provider)?.promises ?? {}
   const lag = firstReadAfter(promises, reference)
   const due_in = Duration.max(lag, Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next)))
@@ -301,42 +279,37 @@ const recordSettlement = Effect.fnUntraced(function*(
     outcome,
     recording: { evidence, reference, due_in, send_before, ...reversibleRecording(promises, type, policy) }
   })
-  yield* whileClaimed(services, timed, record).pipe(
-    Effect.tap(() => logOutcome(outcome, evidence["reason"], { operation_id: id, provider })),
-    // An earlier try recorded it, the rescuer or a person moved it, or a failover forgot the claim. The report gives the reference
-    // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice. A final operation keeps
-    // its state, and the proof is kept beside it.
-    Effect.catchTag("StaleOperation", () =>
-      settlement.isSent
-        ? Effect.ensuring(
-          withinStore(outcomes.report(id, reference)),
-          keepLateProof(
-            services,
-            { operation_id: id, provider },
-            { state: outcome.state, reference, evidence },
-            isNotStopping(services)
-          )
-        )
-        : Effect.void),
-    Effect.catchCause((cause) =>
-      Effect.annotateLogs(
-        logFailure("Could not record the outcome of an operation; the rescuer will move it to indeterminate", cause),
-        { outcome: outcome.state }
-      )
+  const mayRepeat = isNotStopping(services)
+  const proof = { state: outcome.state, reference, evidence }
+  yield* whileUnavailable(record, mayRepeat).pipe(
+    Effect.tap(() => logOutcome(outcome, evidence["reason"], about)),
+    // An earlier try recorded it, the rescuer or a person moved it, or a failover forgot the claim.
+    Effect.catchTag(
+      "StaleOperation",
+      () => isSent ? keepLateProof(services, about, proof, { isReported: true, mayRepeat }) : Effect.void
     ),
-    Effect.annotateLogs({ operation_id: id, provider })
+    Effect.catchCause((cause) =>
+      isSent ? logLostProof(about, proof, describeCause(cause)) : Effect.annotateLogs(
+        logFailure("Could not record the outcome of an operation; the rescuer will move it to indeterminate", cause),
+        { ...about, outcome: outcome.state }
+      )
+    )
   )
 })
 
 /**
  * Returns the claim of an operation that the provider provably has not taken, so that any worker may take it over later.
- * Repeats that while the store is unavailable. If no try succeeds, the rescuer moves the stale claim to `indeterminate`.
+ * Repeats that while the store is unavailable, until the claim is stale: then the rescuer moves it to `indeterminate`.
  */
 export const returnClaim = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> => {
   const { claims, metrics, policy } = services
-  const { claim, provider } = timed
+  const { askedAt, claim, provider } = timed
+  // A stale claim is left to the rescuer.
+  const mayRepeat = Effect.gen(function*() {
+    return (yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && (yield* isNotStopping(services))
+  })
   const terms = { reason, delay: policy.returnDelay, review_after: policy.reviewAfter.accepted }
-  return whileClaimed(services, timed, withinStore(claims.returnClaim(claim, terms))).pipe(
+  return whileUnavailable(withinStore(claims.returnClaim(claim, terms)), mayRepeat).pipe(
     Effect.tap(() =>
       Effect.sync(() => {
         if (metrics !== null) metrics.of(provider).returned.value++

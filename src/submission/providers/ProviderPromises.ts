@@ -177,14 +177,18 @@ export const isFinalNotFound = (
 
 /**
  * Whether the provider still knows the key. One that has forgotten it says "not found" of a payment that it carried out. Nothing was sent
- * before the acceptance.
+ * before the acceptance, nor long before `send_before`, which counts if the clock of the database was set back after the acceptance.
  */
 const knowsKey = (
   promises: ProviderPromises,
-  { created_at, taken_at }: Pick<ReadFacts, "created_at" | "taken_at">
+  { created_at, operation: { send_before }, taken_at }: Pick<ReadFacts, "created_at" | "operation" | "taken_at">
 ): boolean => {
   const lifetime = lifetimeOf(promises)
-  return lifetime === null || DateTime.isLessThan(taken_at, DateTime.addDuration(created_at, lifetime))
+  if (lifetime === null) return true
+  const earliest = send_before === null
+    ? created_at
+    : DateTime.min(created_at, DateTime.subtractDuration(send_before, longestSendWithin))
+  return DateTime.isLessThan(taken_at, DateTime.addDuration(earliest, lifetime))
 }
 
 /**

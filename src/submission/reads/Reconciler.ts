@@ -24,6 +24,7 @@ import {
 } from "../../domain/Submission.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { type Postponement, type ReversiblePostponement, StatusReads } from "../../services/queue/StatusReads.ts"
+import type { Proof } from "../../services/rules/contradictions.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
 import { HintSignal } from "../../services/WorkSignals.ts"
@@ -277,7 +278,7 @@ const answerText = (answer: StatusAnswer | FenceAnswer): string => {
 
 /**
  * Records the decision, or notes the answer and sets the time of the next read, `due_in` from now. If another component was faster, it
- * decided on a newer revision: then a proof is kept if it contradicts a final state.
+ * decided on a newer revision: then a proof is kept (`keepLateProof`).
  */
 const apply = Effect.fnUntraced(function*(
   services: SubmissionServices,
@@ -288,17 +289,17 @@ const apply = Effect.fnUntraced(function*(
   const { holds, metrics, outcomeRecorder, outcomes, policy, providers, statusReads } = services
   const { fence_started_at, operation: { id, send_before, type }, revision } = due
   const about = { operation_id: id, provider: due.provider }
+  // Only a held operation may be released, and then sent. The answer about another one may be older than its fence, so it is not reported.
+  const keepProof = (proof: Proof) => keepLateProof(services, about, proof, { isReported: due.state === "accepted" })
   const postpone = (next: Omit<Postponement, keyof typeof read | "fence_started_at" | "send_before">) => {
     if (due.state !== "succeeded") {
       return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at })).pipe(
         Effect.flatMap((isPostponed) =>
-          isPostponed || next.reference === null
-            ? Effect.void
-            : keepLateProof(services, about, {
-              state: "submitted",
-              reference: next.reference,
-              evidence: { by: "status_read", answer: read.answer ?? null }
-            })
+          isPostponed || next.reference === null ? Effect.void : keepProof({
+            state: "submitted",
+            reference: next.reference,
+            evidence: { by: "status_read", answer: read.answer ?? null }
+          })
         )
       )
     }
@@ -335,17 +336,15 @@ const apply = Effect.fnUntraced(function*(
         () => Effect.void
       )
     case "Record": {
-      yield* logOutcome(decision.outcome, decision.evidence["reason"], about)
       const { evidence, outcome, reference } = decision
       const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, type, policy)
       const recording = { evidence, reference, due_in: read.due_in, send_before, fence_started_at, ...reversible }
       const record = due.state === "accepted"
         ? Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
         : outcomeRecorder.record({ id, revision, outcome, recording })
-      return yield* Effect.catchTag(
-        record,
-        "StaleOperation",
-        () => keepLateProof(services, about, { state: outcome.state, reference, evidence })
+      return yield* record.pipe(
+        Effect.tap(() => logOutcome(outcome, evidence["reason"], about)),
+        Effect.catchTag("StaleOperation", () => keepProof({ state: outcome.state, reference, evidence }))
       )
     }
   }

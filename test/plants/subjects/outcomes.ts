@@ -11,6 +11,7 @@ const decision = "src/submission/reads/decideAfterRead.ts"
 const attempts = "src/submission/attempts/attemptUntilSent.ts"
 const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
 const fences = "src/submission/reads/fences.ts"
+const lateProof = "src/submission/lateProof.ts"
 
 export const outcomes: ReadonlyArray<Plant> = [
   plant("an adapter may say a common failure in words of its own", "src/domain/GatewayFailures.ts")
@@ -128,14 +129,37 @@ export const outcomes: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),
   plant("a claim is returned only while it is held: a stale one is left to the rescuer", submissionWorker)
     .edit("(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ", "")
-    .foundBy(
-      unit("submission/attempts/Recording"),
-      unit("submission/attempts/SubmissionWorker"),
-      unit("submission/attempts/LocalFailures")
-    ),
-  plant("a late outcome of a sent operation is always reported", submissionWorker)
-    .edit("          withinStore(outcomes.report(id, reference)),", "          Effect.void,")
-    .foundBy(unit("submission/attempts/Recording"), unit("submission/attempts/SubmissionWorker")),
+    .foundBy(unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/LocalFailures")),
+  plant("an outcome is recorded for as long as the store is away", submissionWorker)
+    .edit(
+      "whileUnavailable(record, mayRepeat)",
+      "whileUnavailable(record, Effect.map(elapsed(timed.askedAt), (age) => age < 90_000))"
+    )
+    .foundBy(unit("submission/attempts/Recording", "away from this worker alone")),
+  plant("the log has an answer that the store never took", submissionWorker)
+    .edit("isSent ? logLostProof(", "false ? logLostProof(")
+    .foundBy(unit("submission/attempts/Recording", "in the log if the store never takes it")),
+  plant("a late outcome of a sent operation is always reported", lateProof)
+    .edit("if (isReported && !(", "if (false && !(")
+    .foundBy(unit("submission/LateProof", "the answer to a submission holds it")),
+  plant("a late outcome is reported until the store takes it", lateProof)
+    .edit("(yield* whileUnavailable(report, mayRepeat))", "(yield* report)")
+    .foundBy(unit("submission/LateProof", "the answer to a submission holds it")),
+  plant("the log has a late outcome of an operation that another worker may send again", lateProof)
+    .edit(
+      "if (isReported && !(yield* whileUnavailable(report, mayRepeat)))",
+      "if (isReported && (yield* whileUnavailable(report, mayRepeat), false))"
+    )
+    .foundBy(unit("submission/LateProof", "another worker has claimed it")),
+  plant("the log has a late outcome that a stop of the process ends", lateProof)
+    .edit(
+      "onError((cause) => logLostProof(about, proof, describeCause(cause)))",
+      "tapError(() => logLostProof(about, proof, \"\"))"
+    )
+    .foundBy(unit("submission/LateProof", "the process stops")),
+  plant("a proof of a held operation holds it again after a release", "src/submission/reads/Reconciler.ts")
+    .edit("isReported: due.state === \"accepted\"", "isReported: false")
+    .foundBy(unit("submission/LateProof", "as a status read holds it")),
   plant("a status read belongs to one reader at most", statusReads)
     .edit(
       "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n" +
@@ -340,8 +364,8 @@ export const outcomes: ReadonlyArray<Plant> = [
     .foundBy(story("without any standing")),
   plant("a late report changes no operation that another worker has claimed", outcomesFile)
     .edit(
-      "o.state IN ('accepted', 'submitted', 'indeterminate')`",
-      "o.state IN ('accepted', 'submitting', 'submitted', 'indeterminate')`"
+      "o.state IN ('accepted', 'submitted', 'indeterminate')\n",
+      "o.state IN ('accepted', 'submitting', 'submitted', 'indeterminate')\n"
     )
     .foundBy(story("a late report makes a status read due")),
   plant("a late report makes a status read due at once", outcomesFile)

@@ -28,7 +28,19 @@ export const providers: ReadonlyArray<Plant> = [
     )
     .foundBy(...promised),
   plant("a bank that may have forgotten the key proves nothing by not found", promises)
-    .edit("return lifetime === null || DateTime.isLessThan(", "return lifetime === null || !DateTime.isLessThan(")
+    .edit(
+      "return DateTime.isLessThan(taken_at, DateTime.addDuration(earliest",
+      "return !DateTime.isLessThan(taken_at, DateTime.addDuration(earliest"
+    )
+    .foundBy(...promised),
+  plant("a bank may have forgotten the key if the clock of the database was ahead at the acceptance", promises)
+    .edit("DateTime.min(created_at, DateTime.subtractDuration(send_before, longestSendWithin))", "created_at")
+    .foundBy(...promised),
+  plant("a bank may have forgotten the key that was sent long before send_before", promises)
+    .edit(
+      "DateTime.min(created_at, DateTime.subtractDuration(send_before, longestSendWithin))",
+      "DateTime.subtractDuration(send_before, longestSendWithin)"
+    )
     .foundBy(...promised),
   plant("a bank may have forgotten the key by either clock", promises)
     .edit("DateTime.max(due.taken_at, DateTime.makeUnsafe(due.askedAt.wall))", "due.taken_at")

@@ -16,20 +16,32 @@ export const reversals: ReadonlyArray<Plant> = [
     .edit(" AND proved IN ('submitted', 'indeterminate', 'succeeded'))", ")")
     .foundBy(postgres("services/queue/Reversals", "is no operation in another state")),
   plant("the proof of a worker that comes after a final state is kept", "src/submission/attempts/SubmissionWorker.ts")
-    .edit("          keepLateProof(\n", "          ((..._: ReadonlyArray<unknown>) => Effect.void)(\n")
+    .edit(
+      "isSent ? keepLateProof(services, about, proof, { isReported: true, mayRepeat }) : Effect.void",
+      "Effect.void"
+    )
     .foundBy(unit("submission/LateProof", "the answer to a submission")),
   plant("the proof of a status read that comes after a final state is kept", reconciler)
-    .edit(
-      "() => keepLateProof(services, about, { state: outcome.state",
-      "() => ((..._: ReadonlyArray<unknown>) => Effect.void)({ state: outcome.state"
-    )
+    .edit("() => keepProof({ state: outcome.state, reference, evidence })", "() => Effect.void")
     .foundBy(unit("submission/LateProof", "a status read")),
   plant("a reference that a status read finds after a final state is kept", reconciler)
     .edit("isPostponed || next.reference === null", "true || next.reference === null")
     .foundBy(unit("submission/LateProof", "a reference")),
   plant("a late proof that agrees with the final state is none", "src/services/rules/contradictions.ts")
-    .edit("  if (final.state === \"succeeded\") return false\n", "")
+    .edit("return isOther && final.reference !== null", "return isOther")
     .foundBy(unit("services/rules/Contradictions", "only another outcome")),
+  plant("a second payment of a success is told", "src/services/rules/contradictions.ts")
+    .edit("return isOther && final.reference !== null", "return false")
+    .foundBy(
+      unit("services/rules/Contradictions", "only another outcome"),
+      unit("submission/LateProof", "second payment")
+    ),
+  plant("a second payment is no reversal of the first", "src/services/rules/contradictions.ts")
+    .edit("final.state !== \"succeeded\" || state === \"failed\"", "final !== null && state !== null")
+    .foundBy(
+      unit("submission/LateProof", "second payment"),
+      postgres("services/queue/LateProof", "reverses no success")
+    ),
   plant("what the provider received before may fail later", "src/services/rules/contradictions.ts")
     .edit("state === \"submitted\" && !final.acknowledged", "state === \"submitted\"")
     .foundBy(unit("services/rules/Contradictions", "only another outcome")),

@@ -6,12 +6,15 @@ import type { OperationId } from "../../../src/domain/Operation.ts"
 import { namesNothing, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { recording } from "../../fixtures/ledger/Queue.ts"
 import {
+  acknowledged,
   away,
   makeWorld,
   pending,
   reference,
   type Script,
   succeeded,
+  unclear,
+  workFor,
   type World
 } from "../../fixtures/submission/World.ts"
 
@@ -20,6 +23,9 @@ const failure = { code: "never_received", message: "The bank never received it."
 /** Another component records the failure, and knows no reference. */
 const fail = (world: World, id: OperationId, revision: number) =>
   Effect.orDie(world.queue.record(id, revision, { state: "failed", failure }, recording()))
+
+const proven =
+  "The provider proves another outcome or order than the final one: ask it what it did, and stop a second request of the same"
 
 const errorsOf = ({ logs }: World) =>
   logs.filter(({ level }) => level === "ERROR").map(({ annotations, message }) => ({ message, ...annotations }))
@@ -30,13 +36,13 @@ const isKept = Effect.fnUntraced(function*(world: World, id: OperationId, proves
   assert.isNull(world.recordOf(id).reference)
   assert.deepInclude(world.recordOf(id).reversal?.evidence, { proves, reference })
   assert.deepStrictEqual<ReadonlyArray<object>>(errorsOf(world), [{
-    message:
-      "The provider proves another outcome than the final one: ask it what it did, and stop a second request of the same",
+    message: proven,
     operation_id: id,
     provider: "bank",
     proves,
     reference,
-    state: "failed"
+    state: "failed",
+    known_reference: null
   }])
   assert.deepStrictEqual(yield* world.historyOf(id), [
     "accepted",
@@ -83,6 +89,30 @@ describe("The proof that comes late", () => {
       yield* isKept(world, id, "succeeded", "")
     }))
 
+  it.effect("as the name of a second payment is in the log alone, because it reverses nothing", () =>
+    Effect.gen(function*() {
+      const first = "ref-0" as typeof reference
+      const world: World = yield* makeWorld({
+        submit: (_, { id }) =>
+          Effect.as(
+            Effect.orDie(world.queue.record(id, 2, { state: "succeeded" }, recording({ reference: first }))),
+            acknowledged
+          )
+      })
+      const id = yield* world.acceptOne
+      yield* world.work
+      assert.deepInclude(world.recordOf(id), { reference: first, reversal: null })
+      assert.deepStrictEqual<ReadonlyArray<object>>(errorsOf(world), [{
+        message: proven,
+        operation_id: id,
+        provider: "bank",
+        proves: "submitted",
+        reference,
+        state: "succeeded",
+        known_reference: first
+      }])
+    }))
+
   it.effect("as a status read is kept", () =>
     Effect.gen(function*() {
       const { id, world } = yield* failedDuringRead({
@@ -104,5 +134,99 @@ describe("The proof that comes late", () => {
         read: () => Effect.delay(Effect.succeed(pending), "10 seconds")
       }, "submitted")
       yield* isKept(world, id, "submitted", "submitted")
+    }))
+})
+
+const lost = "An answer of the provider is not recorded: compare it with the operation"
+
+/** An operation that a failover made `accepted` again, examined: after two minutes, an operator may release it. */
+const heldForTwoMinutes = Effect.fnUntraced(function*(script: Script) {
+  const world: World = yield* makeWorld({
+    read: (n) => n === 1 ? Effect.succeed(unclear) : Effect.delay(Effect.succeed(succeeded), "10 seconds"),
+    ...script
+  })
+  const id = yield* world.acceptOne
+  world.memory.cluster.timeline++
+  yield* world.reconcile
+  yield* TestClock.adjust("2 minutes")
+  return { id, world }
+})
+
+/** A release while the reconciler waits for the answer. */
+const releasedDuringRead = Effect.fnUntraced(function*(world: World, release: Effect.Effect<unknown, unknown>) {
+  const reading = yield* Effect.forkChild(world.reconcile)
+  yield* TestClock.adjust("5 seconds")
+  yield* Effect.orDie(release)
+  return reading
+})
+
+const isHeldAgain = Effect.fnUntraced(function*(world: World, id: OperationId, sent: number) {
+  yield* world.work
+  assert.strictEqual(yield* world.stateOf(id), "accepted")
+  assert.deepInclude(world.recordOf(id), { hold_placed: true, reference })
+  assert.lengthOf(world.attempts, sent)
+  assert.deepStrictEqual(errorsOf(world), [])
+})
+
+describe("The proof of an operation that is accepted again", () => {
+  it.effect("as the answer to a submission holds it, though the ledger is away for some minutes", () =>
+    Effect.gen(function*() {
+      let reports = 0
+      const world: World = yield* makeWorld({
+        submit: (_, { id }) =>
+          Effect.sync(() => {
+            // The failover lost the claim, and an operator released what it made of the operation.
+            world.memory.operations.set(id, before)
+            return acknowledged
+          }),
+        queue: (queue) => ({
+          report: (...given) => Effect.suspend(() => reports++ < 100 ? away : queue.report(...given))
+        })
+      })
+      const id = yield* world.acceptOne
+      const before = world.recordOf(id)
+      yield* workFor(world, "5 minutes")
+      yield* isHeldAgain(world, id, 1)
+    }))
+
+  for (const way of ["release", "releaseAll"] as const) {
+    it.effect(`as a status read holds it after a ${way} meanwhile`, () =>
+      Effect.gen(function*() {
+        const { id, world } = yield* heldForTwoMinutes({})
+        const reading = yield* releasedDuringRead(
+          world,
+          way === "release" ? world.queue.release(id) : world.queue.releaseAll
+        )
+        yield* TestClock.adjust("1 minute")
+        yield* Fiber.join(reading)
+        yield* isHeldAgain(world, id, 0)
+      }))
+  }
+
+  it.effect("is in the log if another worker has claimed it, which may send it again", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* heldForTwoMinutes({
+        submit: () => Effect.delay(Effect.succeed(acknowledged), "20 seconds")
+      })
+      const reading = yield* releasedDuringRead(world, world.queue.release(id))
+      yield* workFor(world, "20 seconds")
+      yield* Fiber.join(reading)
+      assert.deepStrictEqual<ReadonlyArray<object>>(errorsOf(world), [{
+        message: lost,
+        operation_id: id,
+        provider: "bank",
+        proves: "succeeded",
+        reference,
+        cause: "another worker has claimed the operation, and may send it again"
+      }])
+    }))
+
+  it.effect("is in the log if the process stops before the ledger takes it", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* heldForTwoMinutes({ queue: () => ({ report: () => away }) })
+      const reading = yield* releasedDuringRead(world, world.queue.release(id))
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.interrupt(reading)
+      assert.deepStrictEqual(errorsOf(world).map(({ message }) => message), [lost])
     }))
 })

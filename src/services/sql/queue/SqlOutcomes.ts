@@ -5,7 +5,13 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { type OperationId, type Outcome, StaleOperation } from "../../../domain/Operation.ts"
 import type { OutcomeRecord, ProviderReference, Recording } from "../../../domain/Submission.ts"
 import { firstOfEach } from "../../queue/Outcomes.ts"
-import { contradictionEvidence, contradicts, type FinalOutcome, type Proof } from "../../rules/contradictions.ts"
+import {
+  contradictionEvidence,
+  contradicts,
+  type FinalOutcome,
+  isReversal,
+  type Proof
+} from "../../rules/contradictions.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation, fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
 import { millis, nextRead } from "../queueFragments.ts"
@@ -51,14 +57,16 @@ export const makeOutcomes = Effect.gen(function*() {
     }
   )
 
-  const report = Effect.fn("Outcomes.report")((id: OperationId, reference: ProviderReference | null) =>
-    Effect.asVoid(orUnavailable(sql.unsafe(reportStatement, [id, reference])))
-  )
+  const report = Effect.fn("Outcomes.report")(function*(id: OperationId, reference: ProviderReference | null) {
+    const reported = yield* orUnavailable(sql.unsafe(reportStatement, [id, reference]))
+    return reported.length > 0 || (yield* orUnavailable(sql.unsafe(unsettledStatement, [id]))).length === 0
+  })
 
   const contradict = Effect.fn("Outcomes.contradict")(function*(id: OperationId, proof: Proof) {
     // A final row never changes, so the record follows from what this statement reads.
     const [final] = yield* orUnavailable(sql.unsafe<FinalOutcome>(finalStatement, [id]))
     if (final === undefined || !contradicts(final, proof)) return null
+    if (!isReversal(final, proof)) return final
     yield* orUnavailable(sql.unsafe(contradictStatement, [id, JSON.stringify(contradictionEvidence(proof))]))
     return final
   })
@@ -128,7 +136,11 @@ const reportStatement = `
   SET due_at = now(), reference = coalesce(o.reference, $2),
     under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
     hold_placed = (o.state = 'accepted'), examined_timeline = NULL, unsent_in = NULL
-  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`
+  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')
+  RETURNING 1`
+
+/** It follows a report that changed nothing: then a claim has the operation, or had it a moment ago, unless that is final. */
+const unsettledStatement = "SELECT 1 FROM operations WHERE id = $1 AND completed_at IS NULL"
 
 const finalStatement = `
   SELECT state, acknowledged, reference FROM operations

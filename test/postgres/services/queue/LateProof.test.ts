@@ -78,6 +78,18 @@ l.tell("a proof that comes after a final state", {
   "is none if it agrees with the state, or if that is not final": (
     ["accepted", "submitting", "submitted", "indeterminate", "succeeded"] as const
   ).map((state, n) => [l.inState(state), contradicts(null, n), keeps(null, n)]),
+  "is known, and reverses no success, if it names a second payment": [
+    [l.inState("submitted"), l.records("succeeded", { reference: reference("PAID-0") })],
+    l.changesNothing(
+      l.call((queue, id) =>
+        Effect.map(
+          queue.contradict(id, proof),
+          (found) => assert.deepInclude(found, { state: "succeeded", reference: reference("PAID-0") })
+        )
+      ),
+      keeps(null, 0)
+    )
+  ],
   "is known from a status read that changed nothing": [
     [l.inState("submitted"), postpones(true), l.records("failed"), postpones(false)]
   ]

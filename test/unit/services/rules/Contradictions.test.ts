@@ -27,6 +27,10 @@ describe("A late proof", () => {
       [{ state: "succeeded", ...unknown }, "succeeded", theirs, false],
       [{ state: "succeeded", ...unknown }, "submitted", theirs, false],
       [{ state: "succeeded", ...named }, "failed", theirs, true],
+      // A second payment.
+      [{ state: "succeeded", ...named }, "succeeded", other, true],
+      [{ state: "succeeded", ...named }, "succeeded", theirs, false],
+      [{ state: "succeeded", ...named }, "succeeded", null, false],
       [{ state: "indeterminate", ...unknown }, "succeeded", theirs, false],
       [{ state: "submitted", ...named }, "failed", null, false]
     ]

@@ -3,9 +3,11 @@
  * test's clock.
  */
 import { assert } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Effect } from "effect"
 import * as w from "../../../fixtures/submission/WorkerStories.ts"
 import { away, reference } from "../../../fixtures/submission/World.ts"
+
+const lost = "An answer of the provider is not recorded"
 
 /** A rescue while the operation is under way. */
 const rescued = w.act(({ ids, world }) =>
@@ -38,8 +40,22 @@ w.tell("The record of an outcome", {
     [w.answers(w.refused), w.accept(), w.begin(), w.pass("1 milli"), w.sent(1), rescued, w.pass("1 minute"), w.join],
     [w.sent(1), w.logged("Operation failed", 0)]
   ],
-  "is abandoned when the claim is stale, and the rescuer takes over": [
-    [w.loses("record"), w.accept(), w.begin(), w.pass("rescueAfter"), w.pass(Duration.seconds(10)), w.join],
-    [w.is("submitting"), w.rescue(), w.is("indeterminate")]
+  "is not lost if the store is away from this worker alone until the claim is stale": [
+    [w.loses("record"), w.accept(), w.begin(), w.pass("rescueAfter"), w.pass("10 minutes"), w.rescue()],
+    [w.is("indeterminate"), w.heals, w.pass("2 seconds"), w.join, w.is("indeterminate"), w.stored({ reference })],
+    [w.logged(lost, 0)]
+  ],
+  "is in the log if the store never takes it": [
+    [
+      w.loses("record"),
+      w.accept(),
+      w.workFor("40 minutes"),
+      w.rescue(),
+      w.is("indeterminate"),
+      w.stored({ reference: null })
+    ],
+    w.logged(lost, ({ ids: [operation_id] }) => [
+      ["ERROR", { operation_id, provider: "bank", proves: "submitted", reference, cause: "the connection was lost" }]
+    ])
   ]
 })

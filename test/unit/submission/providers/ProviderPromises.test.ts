@@ -122,16 +122,20 @@ describe("\"Not found\"", () => {
     }))
   })
 
-  it("proves nothing once the provider may have forgotten the key, counted from the acceptance", () => {
+  it("proves nothing once the provider may have forgotten the key, counted from when it was sent at the earliest", () => {
     const promises: ProviderPromises = { ...final, keys: "1 hour" }
-    assert.isTrue(isFinalNotFound(promises, readAfter(3569.999), null))
-    assert.isFalse(isFinalNotFound(promises, readAfter(3570), null))
-    assert.isFalse(isFinalNotFound(promises, readAfter(3500, 3570), null), "the clock of the database was set back")
-    assert.isFalse(isFinalNotFound(promises, readAfter(3570, 3500), null), "the clock of the reader was set back")
-    assert.isTrue(isFinalNotFound({ ...promises, keys: "for_ever" }, readAfter(3570), null))
+    assert.isTrue(isFinalNotFound(promises, readAfter(3299.999), null))
+    assert.isFalse(isFinalNotFound(promises, readAfter(3300), null))
+    assert.isFalse(isFinalNotFound(promises, readAfter(3200, 3300), null), "the clock of the database was set back")
+    assert.isFalse(isFinalNotFound(promises, readAfter(3300, 3200), null), "the clock of the reader was set back")
+    const ahead = { created_at: DateTime.add(at, { hours: 1 }) }
+    assert.isFalse(isFinalNotFound(promises, { ...readAfter(3300), ...ahead }, null), "the acceptance was too late")
+    const early = { created_at: DateTime.subtract(at, { minutes: 10 }) }
+    assert.isFalse(isFinalNotFound(promises, { ...readAfter(3000), ...early }, null), "the acceptance was long before")
+    assert.isTrue(isFinalNotFound({ ...promises, keys: "for_ever" }, readAfter(3300), null))
     // An indirect read does not look for the key.
     const consent = { readByOperationId: "indirectly", lateRequests: "refused_as_stated" } as const
-    const due = readAfter(3570)
+    const due = readAfter(3300)
     assert.isTrue(isFinalNotFound({ ...promises, ...consent }, due, due.operation.send_before))
   })
 })
@@ -163,8 +167,8 @@ describe("A payment that the provider does not find", () => {
     assert.isUndefined(questionAfter(lag, 3600))
     assert.strictEqual(questionAfter(lag, 3600.001), "Ask?")
     const forgets: ProviderPromises = { ...final, keys: "1 hour" }
-    assert.strictEqual(questionAfter(forgets, 3569.999), "Record")
-    assert.strictEqual(questionAfter(forgets, 3570), "Ask?")
+    assert.strictEqual(questionAfter(forgets, 3299.999), "Record")
+    assert.strictEqual(questionAfter(forgets, 3300), "Ask?")
     assert.strictEqual(questionAfter(final, -1, { operation: operationOf({ send_before: null }) }), "Ask?")
   })
 
