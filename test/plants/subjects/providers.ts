@@ -5,6 +5,7 @@ const contractRules = "src/testing/contractRules.ts"
 const httpProvider = "src/submission/http/HttpProvider.ts"
 const httpRequest = "src/submission/http/HttpRequest.ts"
 const orderAnswers = "src/submission/http/OrderAnswers.ts"
+const sandboxProvider = "src/submission/http/SandboxProvider.ts"
 const statusCases = "src/testing/statusCases.ts"
 const submissions = "src/sandbox/Submissions.ts"
 const promises = "src/submission/providers/ProviderPromises.ts"
@@ -12,6 +13,21 @@ const http = "src/submission/http/HttpStatusReads.ts"
 const promised = [unit("submission/providers/ProviderPromises")]
 
 export const providers: ReadonlyArray<Plant> = [
+  plant("a submission that the sandbox found too late ends the operation", sandboxProvider)
+    .edit("refusal(problem(\"too_late\"))", "HttpProvider.uncertain(problem(\"too_late\"), () => \"late\")")
+    .foundBy(unit("submission/http/SandboxProvider", "409 too_late is evidence")),
+  plant("a submission that the sandbox turned away for now was not sent", sandboxProvider)
+    .edit("  429: turnedAway,\n  409:", "  409:")
+    .foundBy(unit("submission/http/SandboxProvider", "429 too_many_requests is a refusal for now")),
+  plant("operations wait while the sandbox refuses the credentials", sandboxProvider)
+    .edit("HttpProvider.wrongCredentials(answer)", "HttpProvider.refusedForNow(answer)")
+    .foundBy(unit("submission/http/SandboxProvider", "401 unauthorized waits for another key")),
+  plant("the sandbox learns until when it may carry a submission out", sandboxProvider)
+    .edit("lateRequests: { header: sendBeforeHeader }", "lateRequests: \"refused\"")
+    .foundBy({
+      ...system("testing/ProviderContract", "the bank gets exactly the expected request"),
+      titles: "src/testing/submissionCases.ts"
+    }),
   plant("a status read takes no answer from a cache", httpRequest)
     .edit("{ \"cache-control\": \"no-cache\" }", "{ \"cache-control\": \"max-age=60\" }")
     .foundBy(unit("submission/http/HttpProvider", "asks caches for the present state")),
