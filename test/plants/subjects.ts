@@ -10,6 +10,7 @@ import { cluster } from "./subjects/cluster.ts"
 import { comparison } from "./subjects/comparison.ts"
 import { console } from "./subjects/console.ts"
 import { feed } from "./subjects/feed.ts"
+import { fences } from "./subjects/fences.ts"
 import { grants } from "./subjects/grants.ts"
 import { holds } from "./subjects/holds.ts"
 import { limits } from "./subjects/limits.ts"
@@ -29,6 +30,7 @@ export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
   transitions,
   claims,
   outcomes,
+  fences,
   holds,
   feed,
   reversals,
