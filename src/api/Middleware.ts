@@ -47,7 +47,8 @@ const open: GateContract = {
  * one; without query parameters of its own, it refuses every query. Such a request was meant for another endpoint.
  *
  * An endpoint behind it checks `Accept` only if it declares `not_acceptable`. One that reads a body, or whose handler waits, declares
- * `request_timeout` and `service_unavailable` itself.
+ * `request_timeout` and `service_unavailable` itself, and one that reads a body also `unsupported_media_type`: the gate refuses any other
+ * media type than those of its payloads.
  */
 export class OpenGate extends HttpApiMiddleware.Service<OpenGate>()("financial-agents-gateway/api/OpenGate", {
   error: problems(...anywhere)

@@ -12,7 +12,7 @@ import { ChangeToken } from "../domain/ChangeFeed.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { strict } from "../domain/InvalidMember.ts"
 import { acceptedOperation, Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
-import { isInstant } from "../domain/Timestamp.ts"
+import { instantPattern, isInstant } from "../domain/Timestamp.ts"
 import { Gate } from "./Middleware.ts"
 import { problems, refusedGrants } from "./Problems.ts"
 
@@ -26,7 +26,9 @@ export const maxPageSize = 100
 const Bound = (round: "down" | "up", description: string) =>
   Schema.String.annotate({ format: "date-time", description }).check(
     Schema.makeFilter(isInstant, {
-      expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
+      expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z",
+      // The format alone also allows `t` and `z`.
+      toJsonSchema: () => ({ pattern: instantPattern.source })
     })
   ).pipe(
     Schema.decodeTo(

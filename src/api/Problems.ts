@@ -391,7 +391,9 @@ export const refusedByLimits = [
 ] as const
 
 /** The codes that an endpoint and its middleware declare. @internal */
-export const codesOf = ({ error, middlewares }: HttpApiEndpoint.Top): ReadonlySet<ProblemCode> =>
+export const codesOf = (
+  { error, middlewares }: Pick<HttpApiEndpoint.Top, "error" | "middlewares">
+): ReadonlySet<ProblemCode> =>
   new Set(
     // The cast: Effect types the members of the set as keys, and adds only middleware services to it.
     [...error, ...[...middlewares].flatMap((middleware) => [...(middleware as AnyService).error])]

@@ -12,6 +12,9 @@ export const strict = { errors: "all", onExcessProperty: "error" } as const
 /** Most failures that an answer names. It must not grow with the size of an invalid request. */
 export const maxNamed = 32
 
+/** Longest name in an answer, in characters. The client chose the names, so a longer one is cut. */
+export const maxName = 64
+
 /** Says that an answer may name only the first failures. Empty: it names all of them. */
 export const noteOfCut = ({ length }: ReadonlyArray<unknown>): string =>
   length < maxNamed ? "" : `\`fields\` names the first ${maxNamed} failures. There may be more.`
@@ -98,7 +101,6 @@ export const invalidMembers = (
   failuresOf(issue, SchemaIssue.makeFormatterStandardSchemaV1({ leafHook }))
     .slice(0, maxNamed)
     .map(({ message, path = [] }) => ({
-      // The client chose the names, so a long one is cut.
-      path: path.map((segment) => String(typeof segment === "object" ? segment.key : segment).slice(0, 64)),
+      path: path.map((segment) => String(typeof segment === "object" ? segment.key : segment).slice(0, maxName)),
       message
     }))

@@ -4,7 +4,8 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 
-const rfc3339 =
+/** The form of the text of an instant. It does not know the lengths of months. */
+export const instantPattern =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
 /**
@@ -12,7 +13,7 @@ const rfc3339 =
  * alone accepts February 30, and takes it for March 2.
  */
 export const isInstant = (text: string): boolean =>
-  rfc3339.test(text) && !Number.isNaN(Date.parse(text))
+  instantPattern.test(text) && !Number.isNaN(Date.parse(text))
   && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10)) === true
 
 /** An instant, whose other members are those of Effect's. */

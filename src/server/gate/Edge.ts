@@ -36,9 +36,14 @@ export const routerConfig = {
   maxParamLength: maxTarget
 }
 
-/** Whether the request lacks the Host that it needs. Requests that did not arrive over HTTP/1.1 need none. */
-const lacksRequiredHost = ({ headers, source }: HttpServerRequest): boolean =>
-  lacksHost(headers) && "httpVersion" in source && source.httpVersion === "1.1"
+/**
+ * Whether the request lacks the Host that it needs. Requests that did not arrive over HTTP/1.1 need none. Of a target in absolute form,
+ * Effect's adapter gives the request the host of the target.
+ */
+const lacksRequiredHost = ({ source }: HttpServerRequest): boolean =>
+  "httpVersion" in source && source.httpVersion === "1.1" && "headers" in source
+  // The cast: Node's headers have lower-case names, and only `set-cookie` is a list.
+  && lacksHost(source.headers as RequestHeaders)
 
 /**
  * Whether the target is a path, or the `*` of OPTIONS (RFC 9112 §3.2). The router would find paths in other targets
@@ -124,7 +129,7 @@ export const makeFindPath = (paths: ReadonlyArray<ServedPath>) => {
 const makeIntercept = (problems: Problems["Service"]) => (request: HttpServerRequest) => {
   if (hasTokenInQuery(request)) return respond(refuseTokenInQuery(problems))
   if (lacksRequiredHost(request)) {
-    return respond(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
+    return respond(problems.fail("malformed_request", { detail: "The request has no valid Host header, or several." }))
   }
   if (!isTarget(request)) {
     return respond(problems.fail("malformed_request", { detail: "The request target has no path." }))

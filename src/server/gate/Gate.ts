@@ -9,14 +9,15 @@
  *    declare `not_acceptable`;
  * 4. a slot, and the deadline (`Admission`);
  * 5. from the credential to the grant, and the limits of its client (`Authorization`);
- * 6. no body that the endpoint does not declare, and no query where it has none. A declared body is read on demand, without a
- *    slot (`RequestBody`).
+ * 6. no body that the endpoint does not declare, nor one of another media type, and no query where it has none. A declared body is
+ *    read on demand, without a slot (`RequestBody`).
  *
  * `OpenGate` leaves out steps 4 and 5.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpMethod from "effect/http/HttpMethod"
 import { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
@@ -36,12 +37,14 @@ import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
 import { makeGuardBody } from "./RequestBody.ts"
-import { acceptsJson, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
+import { acceptsJson, mediaTypeOf, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
 import { CurrentRequest, hasEmptyParameter, makeBeginRequest, variesByAccept } from "./RequestContext.ts"
 
 type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
 
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+
+type RefusedSurplus = ProblemOf<"invalid_request" | "unsupported_media_type">
 
 const declaresBody = ({ payload }: HttpApiEndpoint.Top): boolean => payload.size > 0
 
@@ -87,21 +90,29 @@ const make = Effect.gen(function*() {
     )
   }
 
-  /** Step 6. An endpoint that declares a body checks it itself. */
+  /** Step 6. An endpoint decodes a body that it declares itself. */
   const refuseSurplus = <E, R>(
     httpEffect: Responding<E, R>,
     options: Options
-  ): Responding<E | ProblemOf<"invalid_request">, R | FromRouter> => {
+  ): Responding<E | RefusedSurplus, R | FromRouter> => {
     const { endpoint } = options
-    if (declaresBody(endpoint)) return httpEffect
+    const types = declaresBody(endpoint) ? endpoint.payload : null
+    // Middleware that declares this problem checks media type and query in an order of its own. Without a body, the payload is the query.
+    const isChecked = codesOf({ error: new Set(), middlewares: endpoint.middlewares }).has("unsupported_media_type")
+    if (types !== null && (isChecked || !HttpMethod.hasBody(endpoint.method))) return httpEffect
+    const refusedType = problems.fail("unsupported_media_type", {
+      detail: `The endpoint reads ${
+        [...types?.keys() ?? []].join(", ")
+      }. The Content-Type of the request is another one.`
+    })
     const refused = Effect.flatMap(findInvalidFields(options), (fields) => refuseFields(problems, fields))
     return Effect.contextWith((
       context: Context.Context<FromRouter>
-    ): Responding<E | ProblemOf<"invalid_request">, R | FromRouter> =>
-      bringsSurplus(endpoint, Context.get(context, HttpServerRequest), Context.get(context, ParsedSearchParams))
-        ? refused
-        : httpEffect
-    )
+    ): Responding<E | RefusedSurplus, R | FromRouter> => {
+      const request = Context.get(context, HttpServerRequest)
+      if (types !== null && !types.has(mediaTypeOf(request.headers))) return refusedType
+      return bringsSurplus(endpoint, request, Context.get(context, ParsedSearchParams)) ? refused : httpEffect
+    })
   }
 
   const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {

@@ -10,7 +10,7 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import type { ProblemField, ProblemOf } from "../../api/Problems.ts"
-import { invalidMembers, maxNamed, messageOf, noteOfCut } from "../../domain/InvalidMember.ts"
+import { invalidMembers, maxName, maxNamed, messageOf, noteOfCut } from "../../domain/InvalidMember.ts"
 import type { Problems } from "./ProblemResponses.ts"
 import { hasBody } from "./RequestChecks.ts"
 
@@ -20,12 +20,14 @@ export interface Options {
   readonly group: HttpApiGroup.Top
 }
 
-/** Whether a request has a body, or query parameters on an endpoint without any. */
+/** Whether a request has a body, or query parameters, on an endpoint without any. */
 export const bringsSurplus = (
   endpoint: HttpApiEndpoint.Top,
   request: HttpServerRequest,
   query: Readonly<Record<string, unknown>>
-): boolean => hasBody(request.headers) || (endpoint.query === undefined && Object.keys(query).length > 0)
+): boolean =>
+  (endpoint.payload.size === 0 && hasBody(request.headers)) ||
+  (endpoint.query === undefined && Object.keys(query).length > 0)
 
 /** The members of the encoded query of an endpoint. */
 const parametersOf = ({ query }: HttpApiEndpoint.Top) => {
@@ -139,7 +141,7 @@ export const findInvalidFields = (
       ...known,
       ...others.flat(),
       ...endpoint.query === undefined
-        ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplusOf(endpoint) }))
+        ? Object.keys(query).map((name) => ({ path: `query.${name.slice(0, maxName)}`, message: surplusOf(endpoint) }))
         : [],
       ...endpoint.payload.size === 0 && hasBody(headers) ? [{ path: "body", message: "Expected no body" }] : []
     ].slice(0, maxNamed).map(nameRepeated(endpoint, query))

@@ -16,16 +16,29 @@ export const isJson = (headers: RequestHeaders): boolean =>
 export const namesOtherCharset = (headers: RequestHeaders): boolean =>
   /;\s*charset\s*=(?!\s*(?:utf-?8|"utf-?8")\s*(?:;|$))/i.test(headers["content-type"] ?? "")
 
-/** Whether the one Host that HTTP/1.1 requires is missing (RFC 9112 §3.2). Several arrive joined by commas. */
-export const lacksHost = (headers: RequestHeaders): boolean => headers["host"]?.includes(",") ?? true
+/** The media type of a body, without its parameters. Without `Content-Type` it counts as JSON, as in Effect. */
+export const mediaTypeOf = (headers: RequestHeaders): string => {
+  const type = headers["content-type"] ?? "application/json"
+  const end = type.indexOf(";")
+  return (end === -1 ? type : type.slice(0, end)).trim().toLowerCase()
+}
+
+/** A host with or without a port (RFC 9110 §7.2), or no value. Several arrive joined by commas. */
+const hostForm = /^(?:\[[\w:.~%-]+\]|[\w.~!$&'()*+;=%-]*)(?::\d*)?$/
+
+/** Whether the one Host that HTTP/1.1 requires is missing, or has no valid value (RFC 9112 §3.2). */
+export const lacksHost = ({ host }: RequestHeaders): boolean => host === undefined || !hostForm.test(host)
 
 /** JSON is always in UTF-8 (RFC 8259 §8.1), and some clients name the charset in `Accept`. */
 const offered = ["application/json", "application/json;charset=utf-8"]
 
+/** A list without elements (RFC 9110 §5.6.1). It counts as absent. */
+const emptyList = /^[\s,]*$/
+
 /** Whether the client takes every form, or names JSON alone. */
 const asksForJson = (headers: RequestHeaders): boolean => {
   const accept = headers["accept"]
-  return accept === undefined || accept === "*/*" || accept === "application/json"
+  return accept === undefined || accept === "*/*" || accept === "application/json" || emptyList.test(accept)
 }
 
 /** The forms of an answer that is a page for browsers, too. JSON comes first: it is for clients that take both alike. */
@@ -57,7 +70,7 @@ const offeredAtFront = ["text/plain", "text/plain;charset=utf-8", "text/html", "
 
 /** The form of `/` that the request prefers: a page for browsers, or text. Null if it prefers JSON, or takes neither. */
 export const frontForm = ({ accept = "*/*" }: RequestHeaders): "page" | "text" | null => {
-  const type = preferred(accept, offeredAtFront) ?? ""
+  const type = preferred(emptyList.test(accept) ? "*/*" : accept, offeredAtFront) ?? ""
   return type.startsWith("text/html") ? "page" : type.startsWith("text/plain") ? "text" : null
 }
 

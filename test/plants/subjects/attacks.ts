@@ -323,5 +323,14 @@ export const attacks: ReadonlyArray<Plant> = [
     .foundBy(unit("server/gate/MalformedHttp", "gets no second answer")),
   plant("each further packet of bytes that are no request is ignored", listener)
     .edit("if (connection === undefined || connection.isRefused) return\n", "")
-    .foundBy(unit("server/gate/MalformedHttp", "is answered once"))
+    .foundBy(unit("server/gate/MalformedHttp", "is answered once")),
+  plant("a request with a whole URL has one Host, too", "src/server/gate/Edge.ts")
+    .edit("lacksHost(source.headers as RequestHeaders)", "(source.headers as RequestHeaders)[\"host\"] === \"\"")
+    .foundBy(unit("server/gate/MalformedHttp", "without exactly one valid Host")),
+  plant("the value of Host is a host", "src/server/gate/RequestChecks.ts")
+    .edit("!hostForm.test(host)", "host.includes(\",\")")
+    .foundBy(unit("server/gate/MalformedHttp", "without exactly one valid Host")),
+  plant("an answer does not grow with the name of a parameter", "src/server/gate/InvalidFields.ts")
+    .edit("name.slice(0, maxName)", "name")
+    .foundBy(unit("server/gate/InvalidRequests", "gets the first 64 characters"))
 ]

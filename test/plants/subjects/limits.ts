@@ -389,5 +389,17 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(unit("api/Client")),
   plant("the document requires the headers that the gateway always sends", "src/api/OpenApiDocument.ts")
     .edit("header.required || sent.includes(name)", "header.required")
-    .foundBy(unit("api/MutationEndpoint"))
+    .foundBy(unit("api/MutationEndpoint")),
+  plant("an endpoint with a body answers another media type with a complete problem", "src/server/gate/Gate.ts")
+    .edit("if (types !== null && !types.has(", "if (types?.size === 0 && !types.has(")
+    .foundBy(unit("server/ComposedApplication", "refuses another media type")),
+  plant("an endpoint with a body refuses an unknown query", "src/server/gate/Gate.ts")
+    .edit("if (types !== null && (isChecked ||", "if (types !== null && (!isChecked ||")
+    .foundBy(unit("server/ComposedApplication", "refuses another media type")),
+  plant("an empty Accept takes every form", "src/server/gate/RequestChecks.ts")
+    .edit(" || emptyList.test(accept)\n", "\n")
+    .foundBy(unit("server/gate/Negotiation", "that allows JSON in any form")),
+  plant("the document tells the form of an instant", "src/api/OperationsApi.ts")
+    .edit("toJsonSchema: () => ({ pattern: instantPattern.source })", "toJsonSchema: () => ({})")
+    .foundBy(system("api/OpenApi", "tells by a pattern"))
 ]

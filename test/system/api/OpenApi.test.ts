@@ -178,6 +178,17 @@ describe("The API description", () => {
     }
   })
 
+  it("tells by a pattern that an instant has an upper-case T and Z, which the format alone does not", () => {
+    const { parameters } = document.paths["/v1/operations"]!.get
+    for (const name of ["created_after", "created_before"]) {
+      const { format, pattern } = parameters.find((one) => one.name === name)!.schema
+      assert.strictEqual(format, "date-time")
+      const isInstant = new RegExp(String(pattern), "u")
+      assert.isTrue(isInstant.test("2026-01-31T12:00:00.5+01:00"))
+      assert.isFalse(isInstant.test("2026-01-31t12:00:00z"))
+    }
+  })
+
   it("has the parameter X-Request-Id everywhere, and exactly these others", () => {
     const named = (template: string) =>
       document.paths[template]!.get.parameters.map(({ in: place, name, required }) =>

@@ -7,10 +7,12 @@ import { Effect, Layer, Redacted, Schema } from "effect"
 import { FetchHttpClient, HttpClientRequest, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { makeClient } from "../../../src/api/Client.ts"
+import { Gate, OpenGate } from "../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import type { FinancialOperations } from "../../../src/domain/AuthorizationDetails.ts"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
 import type { Operation, OperationId } from "../../../src/domain/Operation.ts"
+import { GateLayer } from "../../../src/server/gate/Gate.ts"
 import { layerServer } from "../../../src/server/Gateway.ts"
 import { MutationEndpoints } from "../../../src/server/mutations/MutationEndpoints.ts"
 import { Approvals } from "../../../src/services/Approvals.ts"
@@ -21,6 +23,8 @@ import type { Answer } from "../../fixtures/http/HttpWire.ts"
 import { issue } from "../../fixtures/ledger/Ledger.ts"
 
 const paymentsWrite = Scope.make("payments:write")
+
+const Note = Schema.Struct({ text: Schema.String })
 
 class TeamApi extends HttpApi.make("team").add(
   HttpApiGroup.make("payments").add(
@@ -42,6 +46,8 @@ class TeamApi extends HttpApi.make("team").add(
         Schema.Struct({ card: Schema.String, amount: Schema.String, note: Schema.optionalKey(Schema.String) })
       ])
     }),
+    HttpApiEndpoint.post("note", "/v1/notes", { payload: Note, success: Schema.String }).middleware(Gate),
+    HttpApiEndpoint.post("ask", "/v1/questions", { payload: Note, success: Schema.String }).middleware(OpenGate),
     HttpApiEndpoint.get("hello", "/hello", { success: Schema.Struct({ message: Schema.String }) })
   )
 ).annotateMerge(OpenApi.annotations({ title: "Team Payments", version: "2.3.4" })) {}
@@ -60,12 +66,14 @@ const Handlers = HttpApiBuilder.group(
       .handle("stop", take("stop"))
       .handle("pause", take("pause"))
       .handle("send", take("sending"))
+      .handle("note", ({ payload }) => Effect.succeed(payload.text))
+      .handle("ask", ({ payload }) => Effect.succeed(payload.text))
       .handle("hello", () => Effect.succeed({ message: "hello" }))
   })
 )
 
 const TeamRoutes = Layer.mergeAll(
-  HttpApiBuilder.layer(TeamApi).pipe(Layer.provide(Handlers), Layer.provide(MutationEndpoints.layer)),
+  HttpApiBuilder.layer(TeamApi).pipe(Layer.provide(Handlers), Layer.provide([MutationEndpoints.layer, GateLayer])),
   HttpRouter.add("GET", "/logo", HttpServerResponse.text("logo"))
 )
 
@@ -262,6 +270,30 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
         /without commas, semicolons, quotes or backslashes unless the key is in quotes$/
       )
     }))
+
+  it.effect.each(["/v1/notes", "/v1/questions"])(
+    "refuses another media type and an unknown query at an endpoint of its own with a body, by a complete problem: %s",
+    (path) =>
+      Effect.gen(function*() {
+        const { access_token } = yield* issue(mayPay)
+        const ask = (type: string, query = "", token = Redacted.value(access_token)) =>
+          send(
+            HttpClientRequest.post(path + query).pipe(
+              HttpClientRequest.bearerToken(token),
+              HttpClientRequest.bodyText("{\"text\":\"a\"}", type)
+            )
+          )
+        for (const type of ["application/json", "Application/JSON ; charset=utf-8"]) {
+          assert.strictEqual((yield* ask(type)).text, "\"a\"")
+        }
+        const other = assertProblem(yield* ask("text/plain", "?x=1"), mutationProblemTable)
+        assert.deepStrictEqual<unknown>([other.code, other.status], ["unsupported_media_type", 415])
+        assert.match(other.detail, /^The endpoint reads application\/json\. /)
+        const query = assertCode(yield* ask("application/json", "?x=1"), "invalid_request")
+        assert.deepStrictEqual(query.fields?.map(({ path }) => path), ["query.x"])
+        if (path === "/v1/notes") assertCode(yield* ask("text/plain", "?x=1", "unknown"), "invalid_token")
+      })
+  )
 
   const fieldsOf = Effect.fnUntraced(function*(path: string, body: Schema.Json) {
     const { access_token } = yield* issue(mayPay)

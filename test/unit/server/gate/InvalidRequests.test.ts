@@ -184,6 +184,14 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
         }
       }))
 
+    it.effect("gets the first 64 characters of an unknown name", () =>
+      Effect.gen(function*() {
+        for (const { problem } of yield* refuses("invalid_request", [[`/healthz?${"x".repeat(8000)}=1`, {}]])) {
+          assert.deepStrictEqual(problem.fields!.map(({ path }) => path), [`query.${"x".repeat(64)}`])
+          assert.isBelow(problem.detail.length, 200)
+        }
+      }))
+
     it.effect("is none of these, which fit", () =>
       Effect.gen(function*() {
         const { send } = yield* Gateway

@@ -201,16 +201,25 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       assert.strictEqual((yield* send("/healthz")).status, 200)
     }))
 
-  it.effect("includes HTTP/1.1 without exactly one Host (RFC 9112 §3.2), though not HTTP/1.0 without one", () =>
+  it.effect("includes HTTP/1.1 without exactly one valid Host (RFC 9112 §3.2), also with a whole URL, though not HTTP/1.0 without one", () =>
     Effect.gen(function*() {
       const { sendBytes } = yield* Gateway
       const two = `GET /healthz HTTP/1.1\r\n${host}Host: other.test\r\n\r\n`
-      for (const bytes of ["GET /healthz HTTP/1.1\r\n\r\n", two]) {
+      const whole = "GET http://gateway.test/healthz HTTP/1.1\r\n"
+      const wrong = ["a b", "a/b", "a@b", "a:b", "[a", "\u00e9"].map((value) =>
+        `GET /healthz HTTP/1.1\r\nHost: ${value}\r\n\r\n`
+      )
+      const none = ["GET /healthz HTTP/1.1\r\n\r\n", `${whole}\r\n`, `${whole}Host: a b\r\n\r\n`]
+      for (const bytes of [...none, two, two.replace("/", "http://gateway.test/"), ...wrong]) {
         const problem = assertProblemOf(yield* sendBytes(bytes, "GET", "/healthz"), "malformed_request")
         assert.include(problem.detail, "Host")
       }
       assertProblemOf(yield* sendBytes("GET /nowhere HTTP/1.1\r\n\r\n", "GET", "/nowhere"), "malformed_request")
       assert.strictEqual((yield* sendBytes("GET /healthz HTTP/1.0\r\n\r\n", "GET", "/healthz")).status, 200)
+      for (const value of ["", "g-1.test:8080", "127.0.0.1", "[::1]:80", "a_b%20~"]) {
+        const bytes = `GET /healthz HTTP/1.1\r\nHost: ${value}\r\n\r\n`
+        assert.strictEqual((yield* sendBytes(bytes, "GET", "/healthz")).status, 200, value)
+      }
     }))
 
   it.effect("includes targets without a path (RFC 9112 §3.2)", () =>

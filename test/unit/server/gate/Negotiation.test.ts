@@ -8,6 +8,8 @@ import { Gateway, memoryGateway, refuses } from "../../../fixtures/http/HttpGate
 import { accept, issue } from "../../../fixtures/http/HttpScene.ts"
 
 const acceptable = [
+  "",
+  ", ,",
   "application/json",
   "APPLICATION/JSON",
   "*/*",

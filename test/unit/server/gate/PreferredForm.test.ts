@@ -84,7 +84,7 @@ describe("Accept on an endpoint with pages", () => {
     ["a client of another form", "application/xml", null],
     ["a client of another level of HTML", "text/html;level=1", null],
     ["a client that refuses all", "*/*;q=0", null],
-    ["an empty header", "", null]
+    ["an empty header", "", "json"]
   ])("knows %s: %s", (_who, accept, form) => {
     assert.strictEqual(formOf(accept), form)
   })
