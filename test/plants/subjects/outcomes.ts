@@ -121,6 +121,9 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("the log tells no outcome that was not recorded", submissionWorker)
     .edit("    Effect.tap(() => logOutcome(", "    Effect.onExit(() => logOutcome(")
     .foundBy(unit("submission/attempts/Recording", "rescued")),
+  plant("the log tells no outcome of a status read that was not recorded", "src/submission/reads/Reconciler.ts")
+    .edit("        Effect.tap(() => logOutcome(", "        Effect.onExit(() => logOutcome(")
+    .foundBy(unit("submission/LateProof", "is not logged as the outcome")),
   plant("a failure that an operator can repair, such as a wrong key, ends no operation", settlement)
     .edit("  if (isLocal === true) return returned(reason, isOfOperation)\n", "")
     .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),

@@ -8,6 +8,7 @@ import { recording } from "../../fixtures/ledger/Queue.ts"
 import {
   acknowledged,
   away,
+  failed,
   makeWorld,
   pending,
   reference,
@@ -202,6 +203,18 @@ describe("The proof of an operation that is accepted again", () => {
         yield* isHeldAgain(world, id, 0)
       }))
   }
+
+  it.effect("as a failure that a status read finds is not logged as the outcome, because it is none", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* heldForTwoMinutes({
+        read: (n) => n === 1 ? Effect.succeed(unclear) : Effect.delay(Effect.succeed(failed), "10 seconds")
+      })
+      const reading = yield* releasedDuringRead(world, world.queue.release(id))
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(reading)
+      yield* isHeldAgain(world, id, 0)
+      assert.notInclude(world.logs.map(({ message }) => String(message)), "Operation failed")
+    }))
 
   it.effect("is in the log if another worker has claimed it, which may send it again", () =>
     Effect.gen(function*() {
