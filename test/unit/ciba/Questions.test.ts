@@ -132,8 +132,10 @@ describe("A question of CIBA", () => {
     test(
       `is polled again after ${name}, without a further notification`,
       { mode: "ping" },
-      ({ ciba, ids, provider }) =>
+      ({ ciba, ids, provider, unhurried }) =>
         Effect.gen(function*() {
+          // No reminder comes in time.
+          unhurried.add(60_000)
           provider.behaviour.polls = [answer]
           assert.strictEqual((yield* ciba.ask(ids[0]!)).state, "approved")
           assert.lengthOf(provider.polls, 2)
