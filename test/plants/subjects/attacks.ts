@@ -318,11 +318,14 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("no request gets two answers", listener)
     .edit(
       "if (headersSent) return isOver ? endSocket(socket)",
-      "if (headersSent && !isOver) return isOver ? endSocket(socket)"
+      "if (headersSent) return isOver ? answerNow(socket, code, unread)"
     )
     .foundBy(unit("server/gate/MalformedHttp", "gets no second answer")),
   plant("each further packet of bytes that are no request is ignored", listener)
-    .edit("if (connection === undefined || connection.isRefused) return\n", "")
+    .edit(
+      "    if (connection === undefined || connection.isRefused) return\n    connection.isRefused = true\n",
+      ""
+    )
     .foundBy(unit("server/gate/MalformedHttp", "is answered once")),
   plant("a request with a whole URL has one Host, too", "src/server/gate/Edge.ts")
     .edit("lacksHost(source.headers as RequestHeaders)", "(source.headers as RequestHeaders)[\"host\"] === \"\"")
