@@ -129,7 +129,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/attempts/LocalFailures", "ends none of 200 operations")),
   plant("a claim is returned only while it is held: a stale one is left to the rescuer", submissionWorker)
     .edit("(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ", "")
-    .foundBy(unit("submission/attempts/SubmissionWorker"), unit("submission/attempts/LocalFailures")),
+    .foundBy(unit("submission/attempts/ClaimReturns", "until it is stale")),
   plant("an outcome is recorded for as long as the store is away", submissionWorker)
     .edit(
       "whileUnavailable(record, mayRepeat)",

@@ -43,5 +43,10 @@ w.tell("A claim is returned", {
       returnClaim: (...args) => calls["returnClaim"]! < 4 ? away : queue.returnClaim(...args)
     })),
     [w.answers(w.wrongKey), w.accept(), w.workFor("10 seconds"), w.called("returnClaim", 4), w.returned(/^401/)]
+  ],
+  "until it is stale, and then left to the rescuer": [
+    [w.loses("returnClaim"), w.answers(w.wrongKey), w.accept(), w.begin(), w.pass("10 minutes")],
+    // 90 seconds, with two between each.
+    w.check(({ calls }) => assert.isBelow(calls["returnClaim"]!, 60))
   ]
 })
