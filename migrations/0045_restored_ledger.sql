@@ -3,7 +3,10 @@
 
 -- The number, not regclass: a dump has the name of that, which would be the number of the new table after the restore.
 ALTER TABLE ledger_home ADD COLUMN operations_oid oid;
-UPDATE ledger_home SET operations_oid = 'operations'::regclass::oid;
+-- A restore makes tables in the order of their names; the migrations made the operations first. A ledger that looks restored, such as from a dump
+-- of an earlier version, counts as moved: 0 is no table.
+UPDATE ledger_home SET operations_oid = CASE WHEN 'operations'::regclass::oid < 'change_marks'::regclass::oid
+  THEN 'operations'::regclass::oid ELSE 0 END;
 ALTER TABLE ledger_home ALTER COLUMN operations_oid SET NOT NULL;
 
 -- The function of 0020_unsent_operations.sql, with the table. Its callers find this one under its name.
@@ -19,8 +22,23 @@ CREATE FUNCTION is_present_ledger_of_table(p_timeline integer) RETURNS boolean
 $$;
 ALTER FUNCTION is_present_ledger_of_table(integer) RENAME TO is_present_ledger;
 
--- The function finds the tables in the present schema, not by the search path of the caller.
+-- The function of 0015_witness.sql, with the table: the epoch of a restored ledger is not valid.
+DROP FUNCTION ledger_life();
+CREATE FUNCTION ledger_life_of_table() RETURNS text
+  LANGUAGE sql VOLATILE AS $$
+  SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || '-'
+    || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint || '-'
+    || (SELECT oid FROM pg_database WHERE datname = current_database()) || '-' || 'operations'::regclass::oid
+$$;
+ALTER FUNCTION ledger_life_of_table() RENAME TO ledger_life;
+
+-- The functions find the tables in the present schema, not by the search path of the caller.
 DO $path$
+DECLARE
+  f regprocedure;
 BEGIN
-  EXECUTE format('ALTER FUNCTION is_present_ledger(integer) SET search_path = pg_catalog, %I, pg_temp', current_schema());
+  FOREACH f IN ARRAY ARRAY['is_present_ledger(integer)', 'ledger_life()']::regprocedure[]
+  LOOP
+    EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
+  END LOOP;
 END $path$;

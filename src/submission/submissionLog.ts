@@ -20,15 +20,16 @@ export const describeCause = (cause: Cause.Cause<unknown>): string => {
 export const logFailure = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.annotateLogs(Effect.logWarning(message), { cause: describeCause(cause) })
 
-/** Most names that are remembered. Lines about further ones are not logged. */
+/** Most names that are remembered. One more, and all are forgotten. */
 const mostKnown = 1000
 
-/** Makes a function that logs once for each name. */
+/** Makes a function that logs once for each name that it remembers. */
 export const makeLogOnce = () => {
   const known = new Set<string>()
   return (name: string, log: Effect.Effect<void>): Effect.Effect<void> =>
     Effect.suspend(() => {
-      if (known.has(name) || known.size >= mostKnown) return Effect.void
+      if (known.has(name)) return Effect.void
+      if (known.size >= mostKnown) known.clear()
       known.add(name)
       return log
     })

@@ -33,11 +33,14 @@ export const cluster: ReadonlyArray<Plant> = [
     .edit("Predicate.hasProperty(defect, \"_tag\")", "defect instanceof StoreUnavailable")
     .foundBy(postgres("node/postgres/driver/closeSilent", "answers no statement of a transaction")),
   plant("a transaction without a timeout may take as long as it needs", sessions)
-    .edit("isUnanswered && !seen.hasOwnLimit", "isUnanswered")
+    .edit("startsWith(\"SET LOCAL statement_timeout\")", "startsWith(\"SET GLOBAL statement_timeout\")")
     .foundBy(postgres("node/postgres/driver/closeSilent", "that set its own statement_timeout is slow")),
   plant("a connection is watched again after a transaction without a timeout", sessions)
-    .edit("else if (text === \"COMMIT\" || text === \"ROLLBACK\") seen.hasOwnLimit = false", "")
+    .edit("      seen.isLimited = true\n", "")
     .foundBy(postgres("node/postgres/driver/closeSilent", "that set its own statement_timeout is slow")),
+  plant("a claim may wait for a standby for longer than its statement may run", sessions)
+    .edit("isUnanswered && seen.isLimited", "isUnanswered")
+    .foundBy(postgres("node/postgres/driver/closeSilent", "its commit may wait for a standby")),
   plant("settings of a cluster are never ignored in silence", "src/node/GatewayApp.ts")
     .edit("if (value === \"\" || value === \"off\") continue", "continue")
     .foundBy(unit("node/GatewayAppParts")),

@@ -61,7 +61,7 @@ const makeEndOfTurn = (): Effect.Effect<void> => {
  * The pool, whose connections are closed if their server is silent. If statements share them, no statement outlives its answer in memory.
  */
 const watch = Effect.fnUntraced(function*(pool: PgPool.PgPool, config: PgPool.Config) {
-  const closeSilent = yield* makeCloseSilent(statementTimeout(config))
+  const closeSilent = yield* makeCloseSilent(statementTimeout(config), config.multiplex === true)
   const known = new WeakSet<PgConnection.PgConnection>()
 
   const prepare = (session: PgConnection.PgConnection) => {

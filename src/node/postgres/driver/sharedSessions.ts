@@ -38,16 +38,28 @@ interface Seen {
   statement: unknown
   /** How many looks in a row have seen it. */
   looks: number
-  /** The transaction has changed its `statement_timeout`, so its statements may take any time. */
-  hasOwnLimit: boolean
+  /** Whether the server ends the present statement by its `statement_timeout`. */
+  isLimited: boolean
 }
 
-/** Follows `hasOwnLimit`. The texts that end a transaction are those of Effect's clients. */
-const followLimit = (session: WatchedSession, seen: Seen): void => {
+/**
+ * Follows `isLimited`. A commit has no limit, because it may wait for a standby: neither COMMIT, which `makeCommit` bounds, nor a statement
+ * without a transaction, unless the session is shared and so reads. A transaction may change its own. The texts of a transaction are those of
+ * Effect's clients.
+ */
+const followLimit = (session: WatchedSession, seen: Seen, isShared: boolean): void => {
   const encode = session.encodeQuery
+  let inTransaction = false
   session.encodeQuery = (text, ...others) => {
-    if (text.startsWith("SET LOCAL statement_timeout")) seen.hasOwnLimit = true
-    else if (text === "COMMIT" || text === "ROLLBACK") seen.hasOwnLimit = false
+    if (text === "BEGIN" || text === "ROLLBACK") {
+      inTransaction = text === "BEGIN"
+      seen.isLimited = true
+    } else if (text.startsWith("SET LOCAL statement_timeout")) {
+      seen.isLimited = false
+    } else if (!inTransaction || text === "COMMIT") {
+      inTransaction = false
+      seen.isLimited = isShared
+    }
     return encode(text, ...others)
   }
 }
@@ -61,11 +73,11 @@ const followLimit = (session: WatchedSession, seen: Seen): void => {
  *
  * Returns a function that watches a session from then on. A session is closed if the same statement stays the oldest one without an
  * answer for a second longer than the server gives it (`timeout`, in milliseconds). Its statements then fail, and the pool opens
- * another session. Statements cost nothing more. Without a timeout, and with a driver without such sessions, it watches nothing. Nor
- * does it watch the rest of a transaction after `SET LOCAL statement_timeout`, up to its COMMIT or ROLLBACK.
+ * another session. Without a timeout, and with a driver without such sessions, it watches nothing.
  */
 export const makeCloseSilent = (
-  timeout: number | null
+  timeout: number | null,
+  isShared: boolean
 ): Effect.Effect<(session: PgConnection.PgConnection) => void, never, Scope.Scope> => {
   if (timeout === null) return Effect.succeed(() => {})
   // It counts looks, because time also passes while this process is stopped, and answers wait for it then.
@@ -75,7 +87,7 @@ export const makeCloseSilent = (
     for (const [session, seen] of watched) {
       const statement = session.pipelineInFlight[session.pipelineHead] ?? session.consumer
       const isUnanswered = statement !== undefined && statement === seen.statement
-      seen.looks = isUnanswered && !seen.hasOwnLimit ? seen.looks + 1 : 0
+      seen.looks = isUnanswered && seen.isLimited ? seen.looks + 1 : 0
       seen.statement = statement
       if (seen.looks >= enough) session.fatal(silent())
       if (session.deadWith !== undefined) watched.delete(session)
@@ -86,8 +98,8 @@ export const makeCloseSilent = (
     (timer) => Effect.sync(() => clearInterval(timer))
   ).pipe(Effect.as((session) => {
     if (!isWatchable(session)) return
-    const seen: Seen = { statement: undefined, looks: 0, hasOwnLimit: false }
-    followLimit(session, seen)
+    const seen: Seen = { statement: undefined, looks: 0, isLimited: isShared }
+    followLimit(session, seen, isShared)
     watched.set(session, seen)
   }))
 }

@@ -68,7 +68,21 @@ layer(TestDatabase, { excludeTestServices: true })("A connection", (it) => {
         yield* one
         assert.strictEqual(counts.opened, 1)
         proxy.strike("forgotten")
-        assert.strictEqual((yield* Effect.flip(one)).reason._tag, "ConnectionError")
+        assert.strictEqual((yield* Effect.flip(sql.withTransaction(one))).reason._tag, "ConnectionError")
+      }).pipe(Effect.provide(Layer.fresh(DriverClient.layer(config, "tested"))))
+    }).pipe(Effect.scoped))
+
+  it.effect("stays while a statement without a transaction is slow: its commit may wait for a standby", () =>
+    Effect.gen(function*() {
+      const { config, counts } = yield* proxied(false)
+      yield* Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        // A transaction before it leaves no limit behind.
+        yield* transaction(false)
+        // The server ends such a wait as little as this one.
+        yield* sql`SET statement_timeout = 0`
+        yield* sql`SELECT pg_sleep(3)`
+        assert.strictEqual(counts.opened, 1)
       }).pipe(Effect.provide(Layer.fresh(DriverClient.layer(config, "tested"))))
     }).pipe(Effect.scoped))
 
