@@ -3,10 +3,8 @@
 
 -- The number, not regclass: a dump has the name of that, which would be the number of the new table after the restore.
 ALTER TABLE ledger_home ADD COLUMN operations_oid oid;
--- A restore makes tables in the order of their names; the migrations made the operations first. A ledger that looks restored, such as from a dump
--- of an earlier version, counts as moved: 0 is no table.
-UPDATE ledger_home SET operations_oid = CASE WHEN 'operations'::regclass::oid < 'change_marks'::regclass::oid
-  THEN 'operations'::regclass::oid ELSE 0 END;
+-- A dump of an earlier version has no column, so its restore into the same database is not noticed: docs/cluster.md.
+UPDATE ledger_home SET operations_oid = 'operations'::regclass::oid;
 ALTER TABLE ledger_home ALTER COLUMN operations_oid SET NOT NULL;
 
 -- The function of 0020_unsent_operations.sql, with the table. Its callers find this one under its name.
