@@ -1,4 +1,7 @@
-/** Accepts requests at a steady rate, without waiting for their submission, and reports when each was accepted. */
+/**
+ * Accepts requests at a steady rate, without waiting for their submission, and reports when each was accepted: at the
+ * first message those of the warm-up, at the second those of the measurement.
+ */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Fiber, Layer, References } from "effect"
@@ -35,25 +38,27 @@ const acceptByPeer = Effect.fnUntraced(function*(peer: PeerName) {
     )) satisfies Accept
 })
 
-const start = Effect.callback<void>((resume) => void process.once("message", () => resume(Effect.void)))
+const nextRequest = Effect.callback<void>((resume) => void process.once("message", () => resume(Effect.void)))
 
 const { count, perSecond, warmUp } = config
 
-/** When the n-th request is accepted, in milliseconds after the first. */
-const dueAt = (n: number): number =>
-  n < warmUp ? n * 1000 / warmUpRate : warmUp * 1000 / warmUpRate + (n - warmUp) * 1000 / perSecond
-
-const main = Effect.fnUntraced(function*(accept: Accept) {
-  report({})
-  yield* start
+const acceptSteadily = Effect.fnUntraced(function*(accept: Accept, from: number, to: number, rate: number) {
   const startedAt = performance.now()
   const accepting: Array<Fiber.Fiber<readonly [string, number]>> = []
-  for (let n = 0; n < warmUp + count; n++) {
-    const wait = startedAt + dueAt(n) - performance.now()
+  for (let n = from; n < to; n++) {
+    const wait = startedAt + (n - from) * 1000 / rate - performance.now()
     if (wait > 0) yield* Effect.sleep(wait)
     accepting.push(yield* Effect.forkChild(Effect.map(accept(n), (id) => [id, now()] as const)))
   }
-  report({ accepted: yield* Fiber.joinAll(accepting) })
+  return yield* Fiber.joinAll(accepting)
+})
+
+const main = Effect.fnUntraced(function*(accept: Accept) {
+  report({})
+  yield* nextRequest
+  report({ accepted: yield* acceptSteadily(accept, 0, warmUp, warmUpRate) })
+  yield* nextRequest
+  report({ accepted: yield* acceptSteadily(accept, warmUp, warmUp + count, perSecond) })
   // The parent ends this process.
   yield* Effect.never
 })

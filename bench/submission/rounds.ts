@@ -215,8 +215,13 @@ export const latencyRound = Effect.fnUntraced(
         announces: listens
       } satisfies AcceptorConfig
     )
-    const { accepted } = yield* askFor<{ readonly accepted: Instants }>(acceptor.child, "start")
-    yield* untilDone(queue, contestant)
+    // A slow machine works on the warm-up for longer than it takes to accept it.
+    const accept = Effect.tap(
+      askFor<{ readonly accepted: Instants }>(acceptor.child, "accept"),
+      () => untilDone(queue, contestant)
+    )
+    const warm = yield* accept
+    const { accepted } = yield* accept
     const begun = new Map<string, number>()
     for (const { child } of workers) {
       const answer = yield* askFor<{ readonly begun: Instants }>(child, "report")
@@ -224,8 +229,13 @@ export const latencyRound = Effect.fnUntraced(
     }
     return {
       commit,
-      latencies: accepted.slice(warmUp).map(([id, at]) => (begun.get(id)! - at) / 1_000_000),
-      errors: yield* verdict(contestant.name, queue, accepted.map(([id]) => id), sandbox.message.url)
+      latencies: accepted.map(([id, at]) => (begun.get(id)! - at) / 1_000_000),
+      errors: yield* verdict(
+        contestant.name,
+        queue,
+        [...warm.accepted, ...accepted].map(([id]) => id),
+        sandbox.message.url
+      )
     } satisfies Latency
   },
   Effect.scoped
