@@ -22,6 +22,7 @@ import {
   type Unconfirmed
 } from "../../mcp/Advice.ts"
 import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
+import type { JsonObject } from "../../mcp/JsonRpc.ts"
 import { answerOf, OperationAnswer, toolResultOf } from "../../mcp/OperationAnswer.ts"
 import { KeyArgument } from "../../mcp/OperationTools.ts"
 import { makeReport } from "../../mcp/Progress.ts"
@@ -41,7 +42,7 @@ export interface MutationToolOptions<Fields extends Schema.Struct.Fields> extend
   readonly title: string
   /** What it does, for the model. */
   readonly description: string
-  /** The members of the payload. They are parameters of the tool, beside `idempotency_key`. */
+  /** The payload. Its members are parameters of the tool, beside `idempotency_key`, and its checks hold as in the endpoint. */
   readonly payload: Schema.Struct<Fields>
   /** Finds amount, currency and payee in the payload, as in `mutationEndpoint`. */
   readonly terms?: TermsOf<Schema.Struct.Type<Fields>>
@@ -55,7 +56,7 @@ class Refused extends Schema.TaggedError<Refused>()("MutationRefused", { text: S
 const refuse = (advice: string, problem: Schema.Json) => new Refused({ text: quotedJson({ advice, problem }) })
 
 const invalid = (error: Schema.SchemaError) => {
-  const fields = invalidMembers(error).map(({ message, path }) => ({ path: path.join("."), message }))
+  const fields = invalidMembers(error).map(({ message, path }) => ({ path: path.join(".") || "arguments", message }))
   return refuse(adviceOnRefusedMutation("invalid_request"), {
     code: "invalid_request",
     detail: `The arguments do not fit the tool. ${noteOfCut(fields)}`.trimEnd(),
@@ -114,9 +115,13 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
       })
     )
   })
-  // The compiler cannot see the key beside fields that it does not know.
+  // The compiler cannot see the key beside fields that it does not know, nor that no schema needs a service.
   const decode = Schema.decodeUnknownExit(
     parameters as unknown as Schema.Codec<{ readonly idempotency_key: IdempotencyKey }>,
+    strict
+  )
+  const decodePayload = Schema.decodeUnknownExit(
+    options.payload as unknown as Schema.Codec<Schema.Struct.Type<Fields>>,
     strict
   )
 
@@ -132,8 +137,10 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
   }, Effect.catch(mutations.refuse))
 
   const request = Effect.fnUntraced(function*(args: unknown) {
-    const { idempotency_key: key, ...decoded } = yield* Effect.mapError(decode(args), invalid)
-    const payload = decoded as Schema.Struct.Type<Fields>
+    const { idempotency_key: key } = yield* Effect.mapError(decode(args), invalid)
+    const { idempotency_key: _, ...members } = args as JsonObject
+    // Checks of the payload as a whole are not among its fields.
+    const payload = yield* Effect.mapError(decodePayload(members), invalid)
     const work: Work = {
       type,
       scope,

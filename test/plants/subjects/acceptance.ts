@@ -6,6 +6,7 @@ const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 const limits = "migrations/0034_limits.sql"
 const inPostgres = (name: string) => [postgres("services/ledger/LimitsInPostgres", name)]
 const limitTests = (name: string) => [postgres("services/ledger/Limits", name)]
+const mutationTool = "src/server/agents/MutationTool.ts"
 
 export const acceptance: ReadonlyArray<Plant> = [
   plant("a repeated request is answered only if the grant is good in the statement that reads", acceptances)
@@ -148,5 +149,13 @@ export const acceptance: ReadonlyArray<Plant> = [
       "...created ? {} : { [idempotentReplayedHeader]: \"true\" as const }",
       "...created || retryAfter === null ? {} : { [idempotentReplayedHeader]: \"true\" as const }"
     )
-    .foundBy(unit("server/ComposedApplication", "marks the answer to a repetition"))
+    .foundBy(unit("server/ComposedApplication", "marks the answer to a repetition")),
+  plant("a tool of agents holds the checks of its payload as a whole", mutationTool)
+    .edit(
+      "const payload = yield* Effect.mapError(decodePayload(members), invalid)",
+      "const payload = members as Schema.Struct.Type<Fields>"
+    )
+    .foundBy(
+      unit("server/agents/MutationTool", "asks no person about a payload that a check of the whole payload refuses")
+    )
 ]
