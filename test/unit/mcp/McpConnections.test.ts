@@ -7,7 +7,7 @@ import { type JsonObject, type JsonRpcMessage, legacy } from "../../../src/mcp/J
 import { McpConnections } from "../../../src/mcp/McpConnections.ts"
 import { formOf, readsOf } from "../../fixtures/mcp/AgentOperations.ts"
 import { callOf, type Message, modern, tasksDeclared } from "../../fixtures/mcp/HttpMcp.ts"
-import { makeSteppingClock } from "../../fixtures/SteppingClock.ts"
+import { skewedClock } from "../../fixtures/SkewedClock.ts"
 import { until } from "../../fixtures/submission/World.ts"
 
 const operation = formOf(1, "accepted", 0)
@@ -49,12 +49,12 @@ it.effect("A call that its client cancels reads no more", () => {
 
 it.effect("A wait ends after its time also while the wall clock steps back", () =>
   Effect.gen(function*() {
-    const { clock, set } = yield* makeSteppingClock
+    const clock = skewedClock()
     const waits: Array<number> = []
     yield* Effect.gen(function*() {
       const { call } = yield* startWait
       yield* until(() => waits.length === 1)
-      set(-3_600_000)
+      clock.skew = -3_600_000
       for (const seconds of [10, 10]) yield* TestClock.adjust(`${seconds} seconds`)
       yield* until(() => call.pollUnsafe() !== undefined)
       assert.deepStrictEqual(waits, [10, 10])
@@ -68,7 +68,7 @@ it.effect("A wait ends after its time also while the wall clock steps back", () 
       }),
       Effect.scoped,
       Effect.provide(McpConnections.layer),
-      Effect.provideService(Clock.Clock, clock)
+      Effect.updateService(Clock.Clock, clock.over)
     )
   }))
 

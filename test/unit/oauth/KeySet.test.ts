@@ -11,7 +11,7 @@ import { makeKeySet } from "../../../src/oauth/KeySet.ts"
 import { makeFakeServer, metadata } from "../../fixtures/oauth/FakeServer.ts"
 import { audience, epoch, issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
 import { jwkOf, keySetOf, makeFetched, makeScene, verdictOn } from "../../fixtures/oauth/TokenScene.ts"
-import { makeSteppingClock } from "../../fixtures/SteppingClock.ts"
+import { skewedClock } from "../../fixtures/SkewedClock.ts"
 
 describe("The keys of an authorization server", () => {
   it.effect("are fetched for the first search, and not before", () =>
@@ -100,14 +100,14 @@ describe("The keys of an authorization server", () => {
 
   it.effect("are used for an hour when the server is down, also while the wall clock steps back", () =>
     Effect.gen(function*() {
-      const { clock, set } = yield* makeSteppingClock
+      const clock = skewedClock()
       yield* Effect.gen(function*() {
         const { search, server } = yield* makeFetched
         server.isDown = true
-        set(-3_600_000)
+        clock.skew = -3_600_000
         yield* TestClock.adjust("1 hour")
         assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
-      }).pipe(Effect.provideService(Clock.Clock, clock))
+      }).pipe(Effect.updateService(Clock.Clock, clock.over))
     }))
 
   it.effect("verify for eleven minutes after another key took their place, or an hour and a minute while the server is down", () =>

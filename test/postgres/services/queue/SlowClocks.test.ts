@@ -7,17 +7,12 @@ import { Clock, Effect } from "effect"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { accept, conformance } from "../../../fixtures/ledger/Ledger.ts"
 import { inspect, pass } from "../../../fixtures/ledger/Queue.ts"
-import { skewedClock } from "../../../fixtures/submission/SkewedClock.ts"
+import { skewedClock } from "../../../fixtures/SkewedClock.ts"
 import { engineAt, submissionScene } from "./SubmissionScene.ts"
 
 /** Runs a worker with a clock that differs from that of the database. */
 const skewedBy = <A, E, R>(skew: number, work: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Clock.Clock, (clock) =>
-    Effect.provideService(
-      work,
-      Clock.Clock,
-      Object.assign(Object.create(clock) as Clock.Clock, skewedClock(skew).over(clock))
-    ))
+  Effect.updateService(work, Clock.Clock, skewedClock(skew).over)
 
 conformance("A worker whose clock is", (it) => {
   for (const [name, skew] of [["60 s behind", -60_000], ["an hour ahead", 3_600_000]] as const) {

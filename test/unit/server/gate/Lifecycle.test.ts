@@ -7,7 +7,7 @@ import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../../src/server/gate/Lifecycle.ts"
 import type { RunningRequest } from "../../../../src/server/gate/RunningRequests.ts"
-import { makeSteppingClock } from "../../../fixtures/SteppingClock.ts"
+import { skewedClock } from "../../../fixtures/SkewedClock.ts"
 
 const make = (options: Partial<LifecycleOptions>) =>
   Effect.map(Layer.build(Lifecycle.layer(options)), (context) => Context.get(context, Lifecycle))
@@ -63,10 +63,10 @@ describe("The deadline", () => {
 
   it.live("holds while the wall clock steps back", () =>
     Effect.gen(function*() {
-      const { clock, set } = yield* makeSteppingClock
-      const lifecycle = yield* Effect.provideService(make({ deadline: 20 }), Clock.Clock, clock)
+      const clock = skewedClock()
+      const lifecycle = yield* Effect.updateService(make({ deadline: 20 }), Clock.Clock, clock.over)
       const before = yield* start(serve(lifecycle))
-      set(-3_600_000)
+      clock.skew = -3_600_000
       const after = yield* start(serve(lifecycle))
       yield* Fiber.await(before)
       yield* Fiber.await(after)

@@ -12,7 +12,7 @@ import { OperationFeed } from "../../../../src/services/OperationFeed.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
 import { atOnce, openProcess } from "../../../fixtures/http/WaitingProcess.ts"
 import { accept, drive, InMemoryLedger, issue, issueAgain } from "../../../fixtures/ledger/Ledger.ts"
-import { makeSteppingClock } from "../../../fixtures/SteppingClock.ts"
+import { skewedClock } from "../../../fixtures/SkewedClock.ts"
 
 const start = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.forkChild(effect, { startImmediately: true })
 
@@ -110,12 +110,12 @@ describe("A wait", () => {
 
   it.effect("ends after its time also while the wall clock steps back", () =>
     Effect.gen(function*() {
-      const { clock, set } = yield* makeSteppingClock
-      const { change } = yield* Effect.provideService(openProcess(), Clock.Clock, clock)
+      const clock = skewedClock()
+      const { change } = yield* Effect.updateService(openProcess(), Clock.Clock, clock.over)
       const { identity, operation } = yield* scene
       const waiting = yield* start(change(identity, operation, 3))
       yield* TestClock.adjust(1000)
-      set(-3_600_000)
+      clock.skew = -3_600_000
       yield* TestClock.adjust(2000)
       assert.isDefined(exitOf(waiting))
     }).pipe(Effect.provide(InMemoryLedger)))
