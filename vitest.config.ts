@@ -26,6 +26,22 @@ const globalSetup = [...postgres, "test/fixtures/processes/CommandBundle.ts"]
 // The examples import the package by its name; this finds the source.
 const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
 
+/**
+ * Tests that `oldest-postgres` leaves out. They hold rules of servers, drivers and races, which no version of PostgreSQL changes, and
+ * their statements run in other tests of the project. `ChangeFeedCeiling` has an embedded server of its own.
+ */
+const ofAnyPostgres = [
+  "test/long/costs/{ChangeFeedCeiling,ChangeFeedStorm,LongQueues,OperationSearchPages}.test.ts",
+  "test/postgres/{metrics,operator}/**",
+  "test/postgres/node/**/{closeSilent,forgetAnswered}.test.ts",
+  "test/postgres/server/{ForgedChangeTokens,Fuzz,GrantStanding,GreedyLists,Limits,ListOperations}.test.ts",
+  "test/postgres/server/{LostAnswers,LostDatabase,Ownership}.test.ts",
+  "test/postgres/server/waits/**",
+  "test/postgres/services/StoreUnavailable.test.ts",
+  "test/postgres/services/grants/RevocationRaces.test.ts",
+  "test/postgres/services/queue/{ConcurrentClaims,ForeignEvidence,SlowClocks}.test.ts"
+]
+
 export default defineConfig({
   test: {
     projects: [
@@ -49,6 +65,7 @@ export default defineConfig({
           ...common,
           name: "oldest-postgres",
           include: ["test/{postgres,oldest}/**/*.test.ts", "test/long/costs/**/*.test.ts"],
+          exclude: ofAnyPostgres,
           globalSetup: [shared, "test/fixtures/postgres/OldestPostgresServer.ts"]
         }
       }
