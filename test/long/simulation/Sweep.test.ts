@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { operationStates, transitions } from "../../../src/domain/Operation.ts"
 import { rounds } from "../../fixtures/Effort.ts"
+import { asked } from "../../system/simulation/Circumstances.ts"
 import { plants } from "../../system/simulation/plants.ts"
 import { readFaults } from "../../system/simulation/ProviderTraits.ts"
 import { databaseFaults } from "../../system/simulation/SimulatedDatabase.ts"
@@ -88,6 +89,11 @@ describe("the real workers, while every other part fails,", () => {
     }
     assert.deepStrictEqual(missing(), [])
     assert.sameMembers([...happened].filter((kind) => kind.includes(" → ")), ["nothing → accepted", ...allowed])
+  }, patience)
+
+  it("break no rule while persons ask the provider between fences", async () => {
+    const { violations } = await Effect.runPromise(sweep(21, 80, { plant: { circumstances: asked } }))
+    assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
   }, patience)
 })
 
