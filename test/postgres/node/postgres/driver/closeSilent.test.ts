@@ -39,7 +39,8 @@ const transaction = (isRefused: boolean) =>
     ))
   )
 
-layer(TestDatabase, { excludeTestServices: true })("A connection", (it) => {
+// Each test has its own proxy and pool.
+layer(TestDatabase, { excludeTestServices: true, concurrent: true })("A connection", (it) => {
   it.effect("is replaced when its server answers no statement of a transaction, whose outcome is then unknown", () => {
     const cases = ["BEGIN", "SAVEPOINT", "SELECT 1", "RELEASE", "ROLLBACK", "COMMIT"].flatMap((lostAt) =>
       [false, true].map((multiplex) => ({ lostAt, multiplex }))
