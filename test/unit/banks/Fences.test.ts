@@ -14,6 +14,7 @@ import { defaultMix } from "../../../src/sandbox/SandboxOutcome.ts"
 import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
 import type { FenceAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { fencedBanks, startAdapter } from "../../fixtures/banks/BankClient.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { forAll } from "../../fixtures/forAll.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 
@@ -130,7 +131,7 @@ describe.each(["increase", "alpaca"] as const)("At %s,", (name) => {
   it.live("a fence never lets an operation pay that it proved to have failed, and is certain once the network recovers", () =>
     forAll(
       fc.tuple(fc.array(fc.constantFrom(...events), { maxLength: 6 }), plans(12)),
-      300,
+      rounds(60, 300),
       ([order, plan]) =>
         Effect.scoped(Effect.gen(function*() {
           const bank = yield* bankOf(name, plan)
@@ -158,7 +159,7 @@ describe.each(["increase", "alpaca"] as const)("At %s,", (name) => {
   it.live("a person who asks the bank between fences records by the rules of evidence, and no payment follows a recorded failure", () =>
     forAll(
       fc.tuple(fc.array(fc.constantFrom(...events, "ask", "record"), { minLength: 2, maxLength: 8 }), plans(8)),
-      500,
+      rounds(100, 500),
       ([order, plan]) =>
         Effect.scoped(Effect.gen(function*() {
           const bank = yield* bankOf(name, plan)
