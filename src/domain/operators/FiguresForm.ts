@@ -56,9 +56,9 @@ export type Condition = typeof conditions[number]
 
 /**
  * Work that may be due. `take_over`: of a returned claim. `rescue`: also the rescue of a returned claim of an earlier timeline.
- * `examine`: the status read of a held operation.
+ * `examine`: the status read of a held operation. `read_success`: that of a success that its provider may reverse.
  */
-export const dueWork = ["claim", "take_over", "rescue", "read_status", "examine"] as const
+export const dueWork = ["claim", "take_over", "rescue", "read_status", "examine", "read_success"] as const
 export type DueWork = typeof dueWork[number]
 
 /** A process with workers, as it last reported itself. */

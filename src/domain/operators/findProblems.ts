@@ -59,8 +59,9 @@ const longest: Readonly<Record<Condition, Duration.Duration>> = {
   unread: Duration.zero
 }
 
-/** The longest delay of due work that is no problem: that of the alert OperationsDueLate. */
-const longestLag = Duration.minutes(1)
+/** The longest delay of due work that is no problem: that of the alert OperationsDueLate. Successes are read once a day, after other work. */
+const longestLag = (work: DueWork): Duration.Duration =>
+  work === "read_success" ? Duration.hours(1) : Duration.minutes(1)
 
 const lasts = (since: DateTime.Utc, { at }: LedgerFiguresNow, longest: Duration.Duration): boolean =>
   at.epochMilliseconds - since.epochMilliseconds > Duration.toMillis(longest)
@@ -155,7 +156,7 @@ const nextTakeOver = (next_at: DateTime.Utc | null | undefined, isServed: boolea
     : checkWorker
 
 /** Whether a problem of workers tells of the operations in a condition already. */
-type IsTold = (provider: ProviderName, condition: Condition) => boolean
+type IsTold = (provider: ProviderName, condition: Condition | OperationState) => boolean
 
 const conditionProblems = (
   figures: FiguresByCondition,
@@ -224,8 +225,9 @@ export const dueWorkTexts: Readonly<
     DueWork,
     {
       readonly name: string
-      readonly filter: Filter
-      readonly of: Condition
+      /** Null: no list has them. */
+      readonly filter: Filter | null
+      readonly of: OperationState
       readonly stopped: ReadonlyArray<Condition>
     }
   >
@@ -244,7 +246,8 @@ export const dueWorkTexts: Readonly<
     of: "submitted",
     stopped: ["unread"]
   },
-  examine: { name: "status read of held operations", filter: { queue: "held" }, of: "submitted", stopped: [] }
+  examine: { name: "status read of held operations", filter: { queue: "held" }, of: "submitted", stopped: [] },
+  read_success: { name: "status read of successes that may be reversed", filter: null, of: "succeeded", stopped: [] }
 }
 
 /** Late work of operations that no other problem tells of. */
@@ -252,7 +255,7 @@ const lagProblems = (figures: FiguresByCondition, isTold: IsTold, isServed: IsSe
   figures.due.filter(({ count, provider, since, work }) => {
     const { of, stopped } = dueWorkTexts[work]
     const told = stopped.reduce((sum, condition) => sum + countOf(figures, provider, condition), 0)
-    return count > told && !isTold(provider, of) && lasts(since, figures, longestLag)
+    return count > told && !isTold(provider, of) && lasts(since, figures, longestLag(work))
   }).map(
     ({ count, provider, since, work }) => {
       const { filter, name } = dueWorkTexts[work]
@@ -261,8 +264,10 @@ const lagProblems = (figures: FiguresByCondition, isTold: IsTold, isServed: IsSe
         since,
         next: `${
           isServed(provider) ? "A worker runs for the provider." : checkWorker
-        } If it is busy, start another one.`,
-        operations: { provider, ...filter }
+        } If it is busy, start another one.${
+          work === "read_success" ? " It reads them only while its adapter promises `reversibleFor`." : ""
+        }`,
+        operations: filter === null ? null : { provider, ...filter }
       }
     }
   )
@@ -339,27 +344,36 @@ const pauseProblems = (figures: FiguresByCondition, seen: ReadonlyArray<SeenWork
   })
 }
 
-/** Providers with unsettled operations that no running worker serves. None if a worker of an earlier version does not tell what it serves. */
+/** What workers are there for: the unsettled operations, and the successes whose status read is due. */
+const workOf = ({ due, operations }: LedgerFiguresNow, isOf: (provider: ProviderName) => boolean) => {
+  const open = operations.filter(({ provider, state }) => isOf(provider) && !isTerminal(state))
+  const unread = due.filter(({ provider, work }) => isOf(provider) && work === "read_success")
+  const sum = (rows: ReadonlyArray<{ readonly count: number }>) => rows.reduce((sum, { count }) => sum + count, 0)
+  const told = [
+    ...open.length === 0 ? [] : [`${counted(sum(open), "operation is", "operations are")} unsettled`],
+    ...unread.length === 0
+      ? []
+      : [`the status read of ${counted(sum(unread), "success", "successes")} that may be reversed is due`]
+  ]
+  return { states: open.map(({ state }) => state), text: told.join(", and "), isNone: told.length === 0 }
+}
+
+/** Providers with work that no running worker serves. None if a worker of an earlier version does not tell what it serves. */
 const unservedOf = (figures: LedgerFiguresNow, seen: ReadonlyArray<SeenWorker>): ReadonlySet<ProviderName> => {
   const served = new Set(seen.flatMap(({ pauses }) => Object.keys(pauses)))
   const tellsNone = seen.length === 0 || seen.some(({ pauses }) => Object.keys(pauses).length === 0)
-  return new Set(
-    figures.operations.flatMap(({ provider, state }) =>
-      !tellsNone && !isTerminal(state) && !served.has(provider) ? [provider] : []
-    )
-  )
+  const unserved = [...figures.operations, ...figures.due].map(({ provider }) => provider)
+    .filter((provider) => !tellsNone && !served.has(provider) && !workOf(figures, (other) => other === provider).isNone)
+  return new Set(unserved)
 }
 
 const unservedProblem = (figures: FiguresByCondition, provider: ProviderName): Problem => {
-  const open = figures.operations.filter((row) => row.provider === provider && !isTerminal(row.state))
-  const count = open.reduce((sum, row) => sum + row.count, 0)
+  const { states, text } = workOf(figures, (other) => other === provider)
   return {
-    message: `${provider}: no worker serves this provider, and ${
-      counted(count, "operation is", "operations are")
-    } unsettled`,
+    message: `${provider}: no worker serves this provider, and ${text}`,
     since: null,
     next: "Start a worker with an adapter for it: `financial-agents-gateway work --help`",
-    operations: { provider, states: open.map(({ state }) => state) }
+    operations: states.length === 0 ? null : { provider, states }
   }
 }
 
@@ -368,8 +382,7 @@ const workerProblems = (
   seen: ReadonlyArray<SeenWorker>,
   unserved: ReadonlySet<ProviderName>
 ): ReadonlyArray<Problem> => {
-  const unsettled = figures.operations.filter(({ state }) => !isTerminal(state))
-  const waiting = unsettled.reduce((sum, { count }) => sum + count, 0)
+  const work = workOf(figures, () => true)
   const clocks = seen.flatMap(({ clock_skew_ms, ...worker }): ReadonlyArray<Problem> =>
     clock_skew_ms === null || Math.abs(clock_skew_ms) <= warnedSkew ? [] : [{
       message: `the clock of ${workerName(worker)} is ${describeSkew(clock_skew_ms)}${
@@ -380,7 +393,7 @@ const workerProblems = (
       operations: null
     }]
   )
-  if (seen.length > 0 || waiting === 0) {
+  if (seen.length > 0 || work.isNone) {
     return [
       ...[...unserved].map((provider) => unservedProblem(figures, provider)),
       ...clocks,
@@ -388,9 +401,7 @@ const workerProblems = (
     ]
   }
   return [{
-    message: `no worker reports itself, so nothing is sent and no status is read: ${
-      counted(waiting, "operation is", "operations are")
-    } unsettled`,
+    message: `no worker reports itself, so nothing is sent and no status is read: ${work.text}`,
     since: null,
     next: "Start a worker: `financial-agents-gateway work --help`",
     operations: null

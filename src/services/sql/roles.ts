@@ -47,6 +47,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       operation_counts: { SELECT: "all" },
       worker_reports: { SELECT: "all" },
       operation_reversals: { SELECT: ["operation_id", "client_id", "provider", "recorded_at"] },
+      reversal_reads: { SELECT: ["provider", "due_at"] },
       approvals: { SELECT: ["operation_id", "client_id", "state", "expires_at"] },
       ledger_home: { SELECT: ["system_identifier", "database", "operations_oid", "change_offset", "history"] },
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },

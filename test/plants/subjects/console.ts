@@ -87,7 +87,7 @@ export const console: ReadonlyArray<Plant> = [
     .edit("unread: Duration.zero", "unread: Duration.hours(1)")
     .foundBy(unit("domain/operators/FindProblems")),
   plant("a provider that no running worker serves is a problem", findProblems)
-    .edit("!isTerminal(state) && !served.has(provider)", "!isTerminal(state) && served.has(provider)")
+    .edit("!tellsNone && !served.has(provider)", "!tellsNone && served.has(provider)")
     .foundBy(unit("domain/operators/FindProblems")),
   plant("of a claimed operation it is open whether its request has left", nextAction)
     .edit(

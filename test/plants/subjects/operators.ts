@@ -16,6 +16,12 @@ export const operators: ReadonlyArray<Plant> = [
   plant("returned claims are said to tell why, although nothing is paused", findProblems)
     .edit("Each of them tells why its claim was returned, if it was: repair that. ", "")
     .foundBy(unit("domain/operators/FindProblems", "is taken over")),
+  plant("due reads of successes are figures of the ledger", "src/services/sql/operators/figureStatements.ts")
+    .edit("reversal_reads o WHERE true", "reversal_reads o WHERE false")
+    .foundBy(postgres("services/queue/Reversals", "due reads that no worker makes")),
+  plant("a success that may be reversed is work for a worker", findProblems)
+    .edit("work === \"read_success\")\n  const sum", "work === \"rescue\")\n  const sum")
+    .foundBy(unit("domain/operators/FindProblems", "that no worker reads")),
   plant("a problem of the oldest operation says that its number counts young ones, too", findProblems)
     .edit("count === 1 ? \"\" : \", young ones included\"", "\"\"")
     .foundBy(unit("domain/operators/FindProblems", "the age of the oldest")),

@@ -125,13 +125,15 @@ const dueAccepted = `
   )`
 
 /** Due work of a provider that an index has in the order of its due time. */
-const dueOf = (work: string, states: string, condition: string) => `
+const dueOf = (work: string, states: string, rows = `operations o WHERE o.state IN (${states})`) => `
     SELECT p.provider, '${work}', count(*), min(d.due_at)
     FROM (SELECT DISTINCT provider FROM counts WHERE state IN (${states})) p CROSS JOIN LATERAL (
-      SELECT o.due_at FROM operations o
-      WHERE o.state IN (${states}) AND o.provider = p.provider AND ${condition} AND o.due_at <= now()
+      SELECT o.due_at FROM ${rows} AND o.provider = p.provider AND o.due_at <= now()
       ORDER BY o.due_at LIMIT ${maxDueCount}
     ) d GROUP BY 1`
+
+const returnedClaims = `operations o
+      WHERE o.state = 'submitting' AND o.return_reason IS NOT NULL AND o.timeline = (SELECT timeline FROM here)`
 
 /** Stale claims have no index by provider, because the rescuer takes those of all. Returned claims of an earlier timeline are stale. */
 const dueRescues = `
@@ -147,10 +149,9 @@ const dueRescues = `
 const due = `
   due AS (
     SELECT provider, work, count, since FROM due_accepted
-    UNION ALL ${
-  dueOf("take_over", "'submitting'", "o.return_reason IS NOT NULL AND o.timeline = (SELECT timeline FROM here)")
-}
-    UNION ALL ${dueOf("read_status", "'submitted', 'indeterminate'", "true")}
+    UNION ALL ${dueOf("take_over", "'submitting'", returnedClaims)}
+    UNION ALL ${dueOf("read_status", "'submitted', 'indeterminate'")}
+    UNION ALL ${dueOf("read_success", "'succeeded'", "reversal_reads o WHERE true")}
     UNION ALL ${dueRescues}
   )`
 

@@ -175,6 +175,19 @@ layer(Operators, { excludeTestServices: true })("the record of reversals", (it) 
       assert.isNotNull((yield* search.detail(first.id)).reversal)
     }))
 
+  it.effect("tells operators of due reads that no worker makes", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { id, provider } = yield* reversible
+      const due = Effect.map(LedgerFigures.use(({ now }) => now), ({ at, due }) =>
+        due.flatMap(({ since, ...row }) => row.provider === provider ? [{ ...row, since, at }] : []))
+      assert.deepStrictEqual(yield* due, [])
+      yield* sql`UPDATE reversal_reads SET due_at = now() - interval '20 days' WHERE operation_id = ${id}`
+      const [{ at, since, ...row }] = (yield* due) as [Effect.Success<typeof due>[number]]
+      assert.deepStrictEqual(row, { provider, work: "read_success", count: 1 })
+      isAbout(at.epochMilliseconds - since.epochMilliseconds, Duration.days(20))
+    }))
+
   it.effect("tells operators when a success is read again and until when it may be reversed, and that a reversal ends the reads", () =>
     Effect.gen(function*() {
       const queue = yield* Queue

@@ -69,12 +69,12 @@ describe("The problems of a ledger", () => {
 
   it("uses the limits of the alerts, so that both tell the same of a ledger", () => {
     const limitOf = (name: string) => Number(/ > (\d+)$/.exec(alerts().find(({ alert }) => alert === name)!.expr)![1])
-    const late = (milliseconds: number) => problems({ due: due("claim", 1, milliseconds) })
+    const late = (work: DueWork) => (milliseconds: number) => problems({ due: due(work, 1, milliseconds) })
     const stuck = (condition: "submitting" | "indeterminate") => (milliseconds: number) =>
       problems({ standing: [standing(condition, 1, milliseconds)] })
     for (
       const [alert, found] of [
-        ["OperationsDueLate", late],
+        ["OperationsDueLate", late("claim")],
         ["SubmittingTooOld", stuck("submitting")],
         ["IndeterminateTooOld", stuck("indeterminate")]
       ] as const
@@ -82,6 +82,10 @@ describe("The problems of a ledger", () => {
       assert.lengthOf(found(limitOf(alert) * second), 0, alert)
       assert.lengthOf(found((limitOf(alert) + 1) * second), 1, alert)
     }
+    // Successes are read after all other work.
+    assert.include(alerts().find(({ alert }) => alert === "OperationsDueLate")!.expr, "work=\"read_success\"}) > 3600")
+    assert.lengthOf(late("read_success")(hour), 0)
+    assert.lengthOf(late("read_success")(hour + second), 1)
   })
 
   it("names operations that wait for an approval, held ones and those under review at any age", () => {
@@ -323,6 +327,24 @@ describe("The problems of a ledger", () => {
     assert.deepStrictEqual(problems({ workers: [other, worker] }), [])
     // Of an earlier version, which does not tell which providers it serves.
     assert.deepStrictEqual(problems({ workers: [other, { ...worker, pauses: {} }] }), [])
+  })
+
+  it("tells of successes that may be reversed and that no worker reads: late, unserved or without any worker", () => {
+    const unread = { operations: [], standing: [], due: due("read_success", 2, 2 * hour) }
+    const [late] = problemsOf(unread)
+    assert.strictEqual(late!.message, "bank: status read of successes that may be reversed is late (2 due)")
+    assert.match(late!.next, /only while its adapter promises `reversibleFor`\.$/)
+    const both = { ...unread, operations: healthy.operations }
+    const told = "the status read of 2 successes that may be reversed is due"
+    const other = { ...worker, pauses: { another: null } }
+    const lacking = "bank: no worker serves this provider, and"
+    assert.deepStrictEqual(problems({ ...unread, workers: [other] }), [`${lacking} ${told}`])
+    assert.deepStrictEqual(problems({ ...both, workers: [other] }), [
+      `${lacking} 3 operations are unsettled, and ${told}; bank; accepted`
+    ])
+    assert.deepStrictEqual(problems({ ...unread, workers: [gone] }), [
+      `no worker reports itself, so nothing is sent and no status is read: ${told}`
+    ])
   })
 
   it("names clocks that differ by more than two seconds, of workers that run, and tells which of them send nothing", () => {
