@@ -122,6 +122,8 @@ export interface DueRead {
   readonly fence_started_at: DateTime.Utc | null
   /** See `ClaimTerms`. Null: the adapter named none, or the ledger knows no claim. */
   readonly provider_account: string | null
+  /** See `ClaimTerms`. Null: no proof rests on it, or the ledger knows no claim that names it. */
+  readonly sent_as: string | null
 }
 
 /** Whether a fence has begun and is not certain yet. Then the operation is not read by its key. */
@@ -152,6 +154,8 @@ export interface ClaimTerms {
   readonly worker: string | null
   /** The account at the provider that gets the requests: `account` of the adapter. Absent: it names none. */
   readonly provider_account?: string | undefined
+  /** How the adapter sends, as far as a later "not found" or fence rests on it: `sentAs`. Null or absent: none rests on it. */
+  readonly sent_as?: string | null
   /**
    * The UUID of the worker process in the records of its claims. Then it claims only if the ledger requires records, and was compared with
    * them in its present life. Without it, it claims only if the ledger requires none.

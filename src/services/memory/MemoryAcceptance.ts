@@ -175,6 +175,7 @@ const newRecord = (
   fence_started_at: null,
   fencing_until: null,
   provider_account: null,
+  sent_as: null,
   reversal_read: null,
   reversal: null
 })

@@ -130,7 +130,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
       (found) =>
         isHeldClaim(found) && !found.acknowledged && send_before !== null && !isForeign(found, send_before)
           ? Effect.sync(() => {
-            putOff(found, { ...terms, idle: terms.delay }, { return_reason: returnReason(terms.reason) })
+            putOff(found, { ...terms, idle: terms.delay }, { return_reason: returnReason(terms.reason), sent_as: null })
           })
           : Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
     )
@@ -159,6 +159,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
 const heldFrom = (from: number, terms: ClaimTerms) => ({
   claimed_by: terms.worker,
   provider_account: terms.provider_account ?? null,
+  sent_as: terms.sent_as ?? null,
   send_before: DateTime.makeUnsafe(from + Duration.toMillis(terms.send_within)),
   due_at: from + Duration.toMillis(terms.rescue_after)
 })

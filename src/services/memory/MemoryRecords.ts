@@ -53,6 +53,7 @@ export interface MemoryRecord {
   readonly fence_started_at: DateTime.Utc | null
   readonly fencing_until: DateTime.Utc | null
   readonly provider_account: string | null
+  readonly sent_as: string | null
   /** The row of `reversal_reads`. */
   readonly reversal_read: MemoryReversalRead | null
   /** The row of `operation_reversals`. */

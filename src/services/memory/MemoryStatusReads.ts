@@ -42,7 +42,8 @@ export const makeStatusReads = Effect.fnUntraced(function*(table: MemoryQueueTab
     acknowledged: record.acknowledged,
     reads: record.reads,
     fence_started_at: record.fence_started_at,
-    provider_account: record.provider_account
+    provider_account: record.provider_account,
+    sent_as: record.sent_as
   })
 
   const takeOne = (record: MemoryRecord, reviewed: MemoryRecord, terms: ReadTerms): DueRead | null => {

@@ -84,7 +84,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         UPDATE: columns(`
           state revision under_review failure_code failure_message evidence due_at waiting lacks_key timeline hold_placed
           hold_outlasts_approval examined_timeline unsent_in send_before claimed_by return_reason reference reads reviewed_at reading_since
-          hinted_at last_read fence_started_at fencing_until provider_account
+          hinted_at last_read fence_started_at fencing_until provider_account sent_as
         `)
       },
       operation_history: { SELECT: "all" },

@@ -5,6 +5,7 @@ import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import type { ProviderPause } from "../providers/ProviderPauses.ts"
+import { sentAs } from "../providers/ProviderPromises.ts"
 import { logFailure } from "../submissionLog.ts"
 import type { WorkerServices } from "../SubmissionServices.ts"
 
@@ -44,6 +45,7 @@ export const claimOperations = (services: WorkerServices) => {
     review_after: policy.reviewAfter.accepted,
     worker: policy.workerId,
     provider_account: providers.get(provider)?.account,
+    sent_as: sentAs(providers.get(provider) ?? {}),
     ...recorder.terms()
   })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>

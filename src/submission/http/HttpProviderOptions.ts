@@ -149,6 +149,8 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   } | undefined
   /** Header of submissions and fences that contains the operation's id. Default: `Idempotency-Key`. */
   readonly idempotencyKeyHeader?: string
+  /** Where else the bank looks for the key, such as the name of a member of the body: `keyIn` of the adapter. Default: the header. */
+  readonly keyIn?: string
   /**
    * Default: 20 seconds from the start of a request to the head of the response, and 10 seconds from there to its end. The
    * client sets its own limit for connecting.

@@ -4,6 +4,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
+import * as Hash from "effect/Hash"
 import {
   longestSendWithin,
   type ProviderOperation,
@@ -197,13 +198,13 @@ const knowsKey = (
  */
 export const isNeverFinalNotFound = (
   promises: ProviderPromises,
-  due: Omit<ReadFacts, "askedAt"> & { readonly acknowledged: boolean }
+  due: Omit<ReadFacts, "askedAt"> & { readonly acknowledged: boolean; readonly mayProve: boolean }
 ): boolean => {
   const { send_before } = due.operation
   if (send_before === null) return true
   if (!DateTime.isGreaterThan(due.taken_at, DateTime.addDuration(send_before, lagOf(promises)))) return false
-  // The provider contradicts an acknowledgement.
-  if (due.acknowledged || !knowsKey(promises, due)) return true
+  // The provider contradicts an acknowledgement, or another version of the adapter sent the operation.
+  if (due.acknowledged || !due.mayProve || !knowsKey(promises, due)) return true
   return !isFinal(promises) || promises.lateRequests === undefined || promises.lateRequests === "accepted"
 }
 
@@ -225,6 +226,29 @@ export const mayBeOfAccount = (
   const [sent, asked] = [`${due.provider_account} `, `${adapter.account ?? ""} `] as const
   return asked !== " " && (sent.startsWith(asked) || asked.startsWith(sent))
 }
+
+/** What an adapter declares of its requests. */
+interface Sending {
+  readonly account?: string | undefined
+  readonly keyIn?: string | undefined
+  readonly promises?: ProviderPromises | undefined
+}
+
+/**
+ * How an adapter sends, as far as "not found" and a fence rest on it, in a few characters: where the id is the key, how a read finds it, and
+ * whether the provider gets a deadline. Null if neither may prove anything: without an account, or without a read by the id.
+ */
+export const sentAs = ({ account, keyIn = "", promises = {} }: Sending): string | null => {
+  const { keys = "none", lateRequests = "accepted", readByOperationId = "no" } = promises
+  if (account === undefined || readByOperationId === "no") return null
+  const reads = typeof readByOperationId === "object" ? "yes" : readByOperationId
+  const facts = [keyIn.toLowerCase(), keys === "none", reads, lateRequests]
+  return (Hash.string(JSON.stringify(facts)) >>> 0).toString(36)
+}
+
+/** Whether the operation was sent as this adapter sends. Otherwise its provider may not know the key or the deadline that a proof rests on. */
+export const isSentAs = ({ sent_as }: { readonly sent_as: string | null }, adapter: Sending): boolean =>
+  sent_as === sentAs(adapter)
 
 /** What a person asks the provider. */
 export const questionOf = ({ question }: ProviderPromises, operation: ProviderOperation): string =>

@@ -15,6 +15,7 @@ import type { FenceAnswer, NotFound, ProviderAdapter, StatusAnswer } from "../pr
 import {
   isFinalNotFound,
   isNeverFinalNotFound,
+  isSentAs,
   type ProviderPromises,
   questionOf,
   readKind,
@@ -23,11 +24,19 @@ import {
 import type { TimedRead } from "./fences.ts"
 
 /** What an adapter declares about its answers. */
-export type AnswerRules = Pick<ProviderAdapter["Service"], "failures" | "promises">
+export type AnswerRules = Pick<ProviderAdapter["Service"], "account" | "failures" | "keyIn" | "promises">
 
 type Due = Pick<
   TimedRead,
-  "operation" | "state" | "reference" | "acknowledged" | "created_at" | "taken_at" | "fence_started_at" | "askedAt"
+  | "operation"
+  | "state"
+  | "reference"
+  | "acknowledged"
+  | "created_at"
+  | "taken_at"
+  | "fence_started_at"
+  | "sent_as"
+  | "askedAt"
 >
 
 export type ReadDecision =
@@ -85,8 +94,9 @@ const decideAfterSuccess = (answer: StatusAnswer | FenceAnswer | null, { failure
 const decideByRule = (
   due: Due,
   answer: StatusAnswer | FenceAnswer | null,
-  { failures, promises = {} }: AnswerRules
+  rules: AnswerRules
 ): ReadDecision => {
+  const { failures, promises = {} } = rules
   const isIndirect = readKind(promises, due.reference) === "indirect"
   switch (answer?._tag) {
     case undefined:
@@ -106,10 +116,11 @@ const decideByRule = (
         : { state: answer.state }
       return { _tag: "Record", outcome, evidence, reference }
     }
-    case "NotFound":
+    case "NotFound": {
+      const mayProve = isSentAs(due, rules)
       // The provider may contradict its earlier acknowledgement.
-      if (due.acknowledged || !provesNeverReceived(due, answer, promises)) {
-        return answer.evidence !== null && isNeverFinalNotFound(promises, due)
+      if (due.acknowledged || !mayProve || !provesNeverReceived(due, answer, promises)) {
+        return answer.evidence !== null && isNeverFinalNotFound(promises, { ...due, mayProve })
           ? { ...postpone, question: questionOf(promises, due.operation) }
           : postpone
       }
@@ -120,6 +131,7 @@ const decideByRule = (
           asked_at: DateTime.formatIso(due.taken_at)
         })
         : postpone
+    }
     // The next status read shows the state of this order.
     case "Known":
       return isProviderReference(answer.names.reference)

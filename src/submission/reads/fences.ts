@@ -12,7 +12,7 @@ import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { callAdapter, passable } from "../providers/Circuit.ts"
 import { type FenceAnswer, type NotProven, SendDeadline, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import type { ProviderPauses } from "../providers/ProviderPauses.ts"
-import { isOfAccount, questionOf } from "../providers/ProviderPromises.ts"
+import { isOfAccount, isSentAs, questionOf } from "../providers/ProviderPromises.ts"
 import { withinStore } from "../storeStatements.ts"
 import type { SubmissionPolicyShape } from "../SubmissionPolicy.ts"
 import type { SubmissionServices } from "../SubmissionServices.ts"
@@ -49,7 +49,7 @@ const prepareFence = (
   due: DueRead
 ): Effect.Effect<Effect.Effect<FenceAnswer> | null, StoreUnavailable> => {
   const adapter = providers.get(due.provider)
-  if (adapter?.fence === undefined || !isOfAccount(due, adapter)) return Effect.succeed(null)
+  if (adapter?.fence === undefined || !isOfAccount(due, adapter) || !isSentAs(due, adapter)) return Effect.succeed(null)
   const { fence } = adapter
   return withinStore(statusReads.payloadOf(due)).pipe(
     Effect.flatMap((payload) =>

@@ -26,8 +26,8 @@ export const claims: ReadonlyArray<Plant> = [
     .foundBy(story("accepted while the clock was ahead")),
   plant("an operation without a good grant is never claimed", claimsFile)
     .edit(
-      "provider_account = $11\n    FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready",
-      "provider_account = $11\n    FROM due WHERE o.id = due.id AND o.client_id = due.client_id"
+      "sent_as = $12\n    FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready",
+      "sent_as = $12\n    FROM due WHERE o.id = due.id AND o.client_id = due.client_id"
     )
     .foundBy(story("neither claimed, sent nor read while")),
   plant("a returned claim gives no right to send", claimsFile)

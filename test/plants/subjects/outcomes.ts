@@ -9,6 +9,7 @@ const decision = "src/submission/reads/decideAfterRead.ts"
 const attempts = "src/submission/attempts/attemptUntilSent.ts"
 const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
 const lateProof = "src/submission/lateProof.ts"
+const promisesFile = "src/submission/providers/ProviderPromises.ts"
 
 export const outcomes: ReadonlyArray<Plant> = [
   plant("an adapter may say a common failure in words of its own", "src/domain/GatewayFailures.ts")
@@ -66,7 +67,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     .edit(" || !provesNeverReceived(due, answer, promises)) {", ") {")
     .foundBy(unit("submission/reads/ReconcilerRules")),
   plant("never received counts only if the provider has not acknowledged", decision)
-    .edit("if (due.acknowledged || !provesNeverReceived", "if (!provesNeverReceived")
+    .edit("if (due.acknowledged || !mayProve", "if (!mayProve")
     .foundBy(unit("submission/reads/ReconcilerRules")),
   plant("the evidence of an operation that was never received says until when it could be sent", decision)
     .edit("evidence: { ...evidence, send_before: DateTime.formatIso(send_before!) }", "evidence: { ...evidence }")
@@ -203,7 +204,22 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("a worker names its account in each claim", "src/submission/attempts/claimOperations.ts")
     .edit("providers.get(provider)?.account", "undefined")
     .foundBy(unit("submission/reads/Fences")),
-  plant("the account of a claim that may have been sent never changes", "migrations/0032_provider_accounts.sql")
+  plant("\"not found\" proves nothing of what another version of the adapter sent", decision)
+    .edit("due.acknowledged || !mayProve || ", "due.acknowledged || ")
+    .foundBy(unit("submission/reads/SentAs", "is never proven unsent")),
+  plant("a person is asked about what another version of the adapter sent", promisesFile)
+    .edit("due.acknowledged || !due.mayProve || ", "due.acknowledged || ")
+    .foundBy(unit("submission/reads/SentAs", "is never proven unsent")),
+  plant("what another version of the adapter sent is never fenced", "src/submission/reads/fences.ts")
+    .edit(" || !isSentAs(due, adapter)) return", ") return")
+    .foundBy(unit("submission/reads/SentAs", "is never fenced, and a person is asked")),
+  plant("a worker says in each claim how it sends", "src/submission/attempts/claimOperations.ts")
+    .edit("sentAs(providers.get(provider) ?? {})", "null")
+    .foundBy(unit("submission/reads/SentAs", "in the same way is proven unsent")),
+  plant("a return forgets how the adapter would have sent", "src/services/sql/queue/SqlClaims.ts")
+    .edit("SET return_reason = $4, sent_as = NULL, due_at", "SET return_reason = $4, due_at")
+    .foundBy(postgres("services/queue/Fences", "how it was sent")),
+  plant("the account of a claim that may have been sent never changes", "migrations/0047_sent_as.sql")
     .edit("OLD.return_reason IS NOT NULL AND NEW.return_reason IS NULL", "true")
     .foundBy(postgres("services/queue/Fences", "account")),
   plant(

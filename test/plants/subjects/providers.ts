@@ -134,7 +134,7 @@ export const providers: ReadonlyArray<Plant> = [
     )
     .foundBy(...promised),
   plant("a bank that may have forgotten the key is asked by a person", promises)
-    .edit("if (due.acknowledged || !knowsKey(promises, due)) return true", "if (due.acknowledged) return true")
+    .edit("|| !knowsKey(promises, due)) return true", ") return true")
     .foundBy(...promised),
   plant("an indirect read proves nothing without the reference of the bank", "src/submission/reads/decideAfterRead.ts")
     .edit("if (isIndirect && reference === null) return", "if (isIndirect && reference !== null) return")

@@ -74,6 +74,7 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
           terms.worker,
           limit,
           terms.provider_account ?? null,
+          terms.sent_as ?? null,
           ...marks === null ? [] : [[...marks.keys()], [...marks.values()]],
           ...terms.recorded_by === undefined ? [] : [terms.recorded_by]
         ]
@@ -143,6 +144,7 @@ export const makeClaims = Effect.fnUntraced(function*({ claimed, column }: Histo
               cipher.plaintextBefore,
               left,
               terms.provider_account ?? null,
+              terms.sent_as ?? null,
               ...terms.recorded_by === undefined ? [] : [terms.recorded_by]
             ])
           )),
@@ -200,11 +202,11 @@ const allQueues: QueueSearch = {
   columns: "",
   begin: "",
   marks: "",
-  next: "$12"
+  next: "$13"
 }
 
 /**
- * Looks into the queue of every client, each from its mark on (`$12` queues, `$13` marks). A skip to the next queue would walk all dead
+ * Looks into the queue of every client, each from its mark on (`$13` queues, `$14` marks). A skip to the next queue would walk all dead
  * entries of those between. The next mark of a queue is its first operation that is due, or `margin` ago. A mark is
  * reported once it has moved by a second, so that many queues cost little.
  */
@@ -214,7 +216,7 @@ const queuesFromMarks: QueueSearch = {
     FROM (
       SELECT c.queue, coalesce(m.mark::timestamptz, '-infinity') AS mark
       FROM (SELECT '' COLLATE "C" AS queue UNION ALL SELECT id FROM clients) c
-      LEFT JOIN unnest($12::text[], $13::text[]) m (queue, mark) ON m.queue = c.queue
+      LEFT JOIN unnest($13::text[], $14::text[]) m (queue, mark) ON m.queue = c.queue
     ) q LEFT JOIN LATERAL (
       SELECT o.due_at FROM operations o
       WHERE ${claimable} AND ${clientQueue} = q.queue AND o.due_at >= q.mark AND o.due_at <= ${dueBy("q.queue")}
@@ -232,7 +234,7 @@ const queuesFromMarks: QueueSearch = {
         SELECT least(p.due_at, now() - ${millis(String(margin))}) AS moved
       ) m WHERE moved >= p.mark + interval '1 second'
     ) AS marks`,
-  next: "$14"
+  next: "$15"
 }
 
 /**
@@ -272,7 +274,7 @@ const claimStatement = (
     UPDATE operations o
     SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
       due_at = now() + ${millis("$4")}, claimed_by = $9,
-      provider_account = $11
+      provider_account = $11, sent_as = $12
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
     RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
   ), put_off AS (
@@ -304,10 +306,13 @@ const mayStillSendStatement = `
       AND ${standing("send")}
   ) END AS may_send`
 
-/** What the provider confirmed is never returned, also after a claim by hand. */
+/**
+ * What the provider confirmed is never returned, also after a claim by hand. An older version of the gateway, which does not know `sent_as`,
+ * may take the claim over: so the return forgets it.
+ */
 const returnStatement = `
   UPDATE operations o
-  SET return_reason = $4, due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
+  SET return_reason = $4, sent_as = NULL, due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
   WHERE o.id = $1 AND o.revision = $2 AND o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL
     AND NOT o.acknowledged
   RETURNING 1`
@@ -328,7 +333,7 @@ const claimReturnedStatement = (planned: number, { recorded_by }: ClaimTerms, co
     ) o LIMIT $9
   ), ${dueWithPayloads("$2", "$8")}, taken AS (
     UPDATE operations o
-    SET return_reason = NULL, claimed_by = $7, provider_account = $10,
+    SET return_reason = NULL, claimed_by = $7, provider_account = $10, sent_as = $11,
       send_before = greatest(now() + ${millis("$3")}, o.send_before + interval '1 millisecond'),
       due_at = greatest(now(), o.send_before + interval '1 millisecond' - ${millis("$3")}) + ${millis("$4")}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
@@ -337,7 +342,7 @@ const claimReturnedStatement = (planned: number, { recorded_by }: ClaimTerms, co
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )${recorded_by === undefined ? "" : countBatch("$11", "$1", "taken")}
+  )${recorded_by === undefined ? "" : countBatch("$12", "$1", "taken")}
   SELECT due_count${column}, ${present} AS claimed_at,
     ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
   recorded_by === undefined ? "" : batchColumn

@@ -51,6 +51,7 @@ interface ReadRow extends SubmissionRow {
   readonly reads: number
   readonly fence_started_at: Date | null
   readonly provider_account: string | null
+  readonly sent_as: string | null
 }
 
 /** The number of due operations, postponed ones included, in each row. A statement returns at least one row. */
@@ -74,7 +75,8 @@ const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
   acknowledged: row.acknowledged,
   reads: row.reads,
   fence_started_at: row.fence_started_at === null ? null : DateTime.fromDateUnsafe(row.fence_started_at),
-  provider_account: row.provider_account
+  provider_account: row.provider_account,
+  sent_as: row.sent_as
 })
 
 export const makeStatusReads = Effect.gen(function*() {
@@ -208,7 +210,7 @@ const readingSince = "CASE WHEN due.active THEN now() END"
 /** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
 const selectTaken = (more = "") => `
   SELECT due_count${more}, ${present} AS taken_at, ${submissionColumns}, o.created_at, o.state, o.reference, o.acknowledged, o.reads,
-    o.fence_started_at, o.provider_account
+    o.fence_started_at, o.provider_account, o.sent_as
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON o.active`
 

@@ -180,29 +180,50 @@ queueConformance("a fence", (it) => {
     }))
 })
 
-queueConformance("the account of a claim", (it) => {
-  it.effect("is that of the last worker that could send, and a status read has it", () =>
+queueConformance("the account of a claim, and how it was sent", (it) => {
+  it.effect("are those of the last worker that could send, and a status read has them", () =>
     Effect.gen(function*() {
       const queue = yield* Queue
-      const { claim, id, provider } = yield* claimedOperation({}, { provider_account: "first" })
+      const { claim, id, provider } = yield* claimedOperation({}, { provider_account: "first", sent_as: "one" })
       yield* queue.returnClaim(claim, { reason: "no key", delay: Duration.zero, review_after: Duration.hours(1) })
       yield* pass("1 hour")
-      const [taken] = yield* queue.claimReturned(provider, 1, { ...claimTerms, provider_account: "second" })
+      const [taken] = yield* queue.claimReturned(provider, 1, {
+        ...claimTerms,
+        provider_account: "second",
+        sent_as: "two"
+      })
       yield* queue.record(id, taken!.revision, outcome("indeterminate"), recording())
       yield* pass("1 hour")
-      assert.deepInclude((yield* queue.takeReads(provider, 1, readTerms))[0], { provider_account: "second" })
+      assert.deepInclude((yield* queue.takeReads(provider, 1, readTerms))[0], {
+        provider_account: "second",
+        sent_as: "two"
+      })
     }))
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("the database", (it) => {
-  it.effect("keeps the account of a claim that may have been sent", () =>
+  it.effect("keeps the account of a claim that may have been sent, and forgets how it was sent alone", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       for (const operation of [uncertain, claimedOperation()]) {
         const { id } = yield* operation
-        const error = yield* Effect.flip(sql`UPDATE operations SET provider_account = 'other' WHERE id = ${id}`)
-        assert.match(String((error.reason.cause as Error).message), /changes only with a claim/)
+        for (const column of ["provider_account", "sent_as"]) {
+          const error = yield* Effect.flip(sql`UPDATE operations SET ${sql(column)} = 'other' WHERE id = ${id}`)
+          assert.match(String((error.reason.cause as Error).message), /changes only with a claim/)
+        }
+        yield* sql`UPDATE operations SET sent_as = NULL WHERE id = ${id}`
       }
+    }))
+
+  it.effect("keeps nothing of how it was sent once a claim is returned, since an older version may take it over", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const queue = yield* Queue
+      const { claim, id } = yield* claimedOperation({}, { sent_as: "one" })
+      const sentAs = sql`SELECT sent_as FROM operations WHERE id = ${id}`
+      assert.deepStrictEqual(yield* sentAs, [{ sent_as: "one" }])
+      yield* queue.returnClaim(claim, { reason: "no key", delay: Duration.zero, review_after: Duration.hours(1) })
+      assert.deepStrictEqual(yield* sentAs, [{ sent_as: null }])
     }))
 
   it.effect("keeps a person from ending a fenced operation whose fence is sent meanwhile", () =>

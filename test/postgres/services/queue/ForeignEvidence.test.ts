@@ -86,6 +86,7 @@ const anyDue: fc.Arbitrary<Parameters<typeof decideAfterRead>[0]> = fc
     taken_at: fc.constant(DateTime.makeUnsafe(0)),
     askedAt: fc.constant({ wall: 0, monotonic: 0n }),
     fence_started_at: fc.constant(null),
+    sent_as: fc.constant(null),
     operation: fc.constant({ id: own, send_before: null } as TimedRead["operation"]),
     state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),
     acknowledged: fc.boolean(),
@@ -93,7 +94,14 @@ const anyDue: fc.Arbitrary<Parameters<typeof decideAfterRead>[0]> = fc
   })
 
 const dueRead = (state: OperationState, reference: ProviderReference | null) =>
-  ({ operation: { id: own, send_before: null }, state, revision: 3, reference, fence_started_at: null }) as TimedRead
+  ({
+    operation: { id: own, send_before: null },
+    state,
+    revision: 3,
+    reference,
+    fence_started_at: null,
+    sent_as: null
+  }) as TimedRead
 
 const contradicts = (names: AnswerNames, stored: ProviderReference | null) =>
   (names.operation_id !== null && names.operation_id !== own)

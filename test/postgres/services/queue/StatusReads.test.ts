@@ -52,7 +52,8 @@ queueConformance("a status read that is due", (it) => {
           acknowledged: true,
           reads: 1,
           fence_started_at: null,
-          provider_account: null
+          provider_account: null,
+          sent_as: null
         })
         assert.deepStrictEqual(created_at, before.created_at)
         assert.deepStrictEqual({ ...operation, send_before: null }, {
@@ -86,7 +87,8 @@ queueConformance("a status read that is due", (it) => {
         acknowledged: false,
         reads: 1,
         fence_started_at: null,
-        provider_account: null
+        provider_account: null,
+        sent_as: null
       })
       assert.deepInclude(operation, {
         id,

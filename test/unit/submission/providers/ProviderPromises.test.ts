@@ -145,7 +145,7 @@ describe("A payment that the provider does not find", () => {
   type Facts = Partial<Parameters<typeof decideAfterRead>[0]>
   const questionAfter = (promises: ProviderPromises, seconds: number, facts: Facts = {}, answer = notFound) => {
     const operation = operationOf({ send_before: at })
-    const situation = { state: "indeterminate", acknowledged: false, fence_started_at: null } as const
+    const situation = { state: "indeterminate", acknowledged: false, fence_started_at: null, sent_as: null } as const
     const read = { ...readAfter(seconds), operation, ...situation, ...facts }
     const decision = decideAfterRead(read, answer, { promises: { question: () => "Ask?", ...promises } })
     return decision._tag === "Postpone" ? decision.question : decision._tag

@@ -57,6 +57,7 @@ describe("A read after success", () => {
     taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z"),
     askedAt: { wall: Date.UTC(9999, 0), monotonic: 0n },
     acknowledged: true,
+    sent_as: null,
     fence_started_at: null,
     reference
   }

@@ -29,6 +29,7 @@ const unacknowledged = {
   reference: null,
   taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z"),
   askedAt: { wall: Date.UTC(9999, 0), monotonic: 0n },
+  sent_as: null,
   fence_started_at: null
 }
 

@@ -1,0 +1,81 @@
+/**
+ * An upgrade of an adapter: what an earlier version sent without the key, under another key, or without a deadline, the present one cannot prove
+ * unsent. The ledger is in memory, and the bank follows a script.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import type { ProviderReference } from "../../../../src/domain/Submission.ts"
+import { FenceAnswer, type ProviderPromises } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { sentAs } from "../../../../src/submission/providers/ProviderPromises.ts"
+import * as w from "../../../fixtures/submission/WorkerStories.ts"
+import { findsById, neverReceived, succeeded } from "../../../fixtures/submission/World.ts"
+
+const account = "bank.example 4711"
+const fenced: ProviderPromises = { keys: "for_ever", readByOperationId: "yes" }
+const occupied = FenceAnswer.Occupied({
+  names: { reference: "fence-1" as ProviderReference, operation_id: null },
+  evidence: { status: "canceled" }
+})
+
+const next: w.Act = (scene) => Effect.andThen(w.untilDue(scene), scene.world.reconcile)
+
+/** A version loses the answer to a payment, and the next one does not find it. */
+const upgrade = (from: ProviderPromises, to: ProviderPromises, meanwhile: w.Step = w.settle) => {
+  const promises = {}
+  const deploy = (version: ProviderPromises) =>
+    w.check(() => {
+      for (const name of Object.keys(promises)) Reflect.deleteProperty(promises, name)
+      Object.assign(promises, version)
+    })
+  return [
+    [w.given({ promises }), w.account(account), w.answers(w.reset), w.finds(neverReceived, neverReceived, succeeded)],
+    [deploy(from), w.accept(), w.work(), meanwhile, w.pass("1 hour"), deploy(to), next]
+  ]
+}
+const asks = [w.is("indeterminate"), w.underReview(true), next, w.is("indeterminate"), w.fenced(0)]
+
+w.tell("An operation that another version of the adapter sent", {
+  ...w.each(
+    [
+      { change: "the key", from: { readByOperationId: "no" } },
+      { change: "keys", from: { ...findsById, keys: "none" } },
+      { change: "a deadline", from: { keys: "for_ever", readByOperationId: "yes", lateRequests: "accepted" } }
+    ] satisfies ReadonlyArray<{ readonly change: string; readonly from: ProviderPromises }>,
+    ({ change }) => `without ${change} is never proven unsent, a person is asked, and a read that finds it settles it`,
+    ({ from }) => [upgrade(from, findsById), asks, next, w.is("succeeded")]
+  ),
+  "is never fenced, and a person is asked": [
+    w.fences(occupied),
+    [upgrade({ readByOperationId: "no" }, fenced), asks]
+  ],
+  "in the same way is proven unsent, also with another lag": [
+    upgrade({ ...findsById, readByOperationId: { lag: "1 milli" }, keys: "1 day" }, findsById),
+    w.failed("provider_never_received")
+  ],
+  "is that of each claim from before the ledger kept how": [
+    [upgrade(findsById, findsById, w.alter({ sent_as: null })), asks]
+  ]
+})
+
+describe("How an adapter sends", () => {
+  const adapter = { account, keyIn: "Idempotency-Key", promises: findsById }
+
+  it("differs by the place of the key, by what a read finds, and by the deadline", () => {
+    const others = [
+      adapter,
+      { ...adapter, keyIn: "X-Request-Id" },
+      { ...adapter, promises: { ...findsById, keys: "none" } },
+      { ...adapter, promises: { ...findsById, readByOperationId: "indirectly" } },
+      ...(["accepted", "refused_as_stated", { header: "Valid-Until" }, { header: "Expires" }] as const)
+        .map((lateRequests) => ({ ...adapter, promises: { ...findsById, lateRequests } }))
+    ] as const
+    const all = others.map(sentAs)
+    assert.strictEqual(new Set(all).size, others.length)
+    for (const one of all) assert.isAtMost(one!.length, 7)
+  })
+
+  it("is nothing without a read by the key, or without an account", () => {
+    assert.isNull(sentAs({ ...adapter, account: undefined }))
+    assert.isNull(sentAs({ ...adapter, promises: { readByOperationId: "no", keys: "for_ever" } }))
+  })
+})
