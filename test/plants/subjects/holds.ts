@@ -47,6 +47,9 @@ export const holds: ReadonlyArray<Plant> = [
   plant("after a rollback a rescue waits for a take-over that may be lost", fragments)
     .edit("THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE", "THEN o.send_before ELSE")
     .foundBy(story("a restart ends"), story("a returned claim of an earlier timeline")),
+  plant("a rescue before prepare waits for a take-over that a move may have lost", rescues)
+    .edit(" OR NOT EXISTS (SELECT FROM ledger_home h WHERE ${isHome}))", ")")
+    .foundBy(postgres("services/queue/ReturnedClaimsInPostgres", "a rescue before a worker prepares waits")),
   plant("a stale claim is rescued at most once", rescues)
     .edit(
       "    ORDER BY due_at LIMIT ${limit}\n    FOR UPDATE SKIP LOCKED\n  ), lost",

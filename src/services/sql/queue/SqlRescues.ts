@@ -8,7 +8,7 @@ import type { OperationId } from "../../../domain/Operation.ts"
 import type { ReviewTerms } from "../../../domain/Submission.ts"
 import { rescueEvidence, restartEvidence } from "../../rules/ledgerRules.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
-import { isUnsent, millis, toIndeterminate } from "../queueFragments.ts"
+import { isHome, isUnsent, millis, toIndeterminate } from "../queueFragments.ts"
 import { makeLowWaterMarks, walkedOf } from "./lowWaterMarks.ts"
 
 interface RescueRow {
@@ -59,8 +59,12 @@ export const makeRescues = Effect.gen(function*() {
   return { rescue, rescueClaimsOf, reviewAged, expireApprovals }
 })
 
-/** The row was claimed on another timeline. The change of the timeline may have lost a return and a take-over. */
-const isOfOtherTimeline = "o.timeline <> (SELECT ledger_timeline())"
+/**
+ * The row was claimed on another timeline, or in another place from which `prepare` has not moved the ledger yet. The change may have lost a
+ * return and a take-over.
+ */
+const isOfOtherLedger =
+  `(o.timeline <> (SELECT ledger_timeline()) OR NOT EXISTS (SELECT FROM ledger_home h WHERE ${isHome}))`
 
 /**
  * A stale claim: the time for which the rescuer waited. After a rollback that kept the timeline, it waits for a take-over that
@@ -92,7 +96,7 @@ const rescueStatement = (limit: number) => `
     FOR UPDATE SKIP LOCKED
   ), moved AS (
     UPDATE operations o
-    SET ${toIndeterminate("$1", isOfOtherTimeline, untilStale)}
+    SET ${toIndeterminate("$1", isOfOtherLedger, untilStale)}
     FROM (SELECT * FROM stale UNION ALL SELECT * FROM lost LIMIT ${limit}) due
     WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.id
@@ -109,7 +113,7 @@ const rescueClaimsOfStatement = `
     FOR UPDATE SKIP LOCKED
   )
   UPDATE operations o
-  SET ${toIndeterminate("$1", isOfOtherTimeline)}
+  SET ${toIndeterminate("$1", isOfOtherLedger)}
   FROM due
   WHERE o.id = due.id AND o.client_id = due.client_id
   RETURNING 1`

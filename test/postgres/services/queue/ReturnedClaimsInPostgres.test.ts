@@ -167,6 +167,20 @@ layer(PostgresLedger, { excludeTestServices: true })("in another place", (it) =>
         assert.isFalse(yield* queue.mayStillSend(held.claim))
         assert.strictEqual((yield* ledger.show(held.id)).state, "indeterminate")
       }))
+
+    it.effect(`a rescue before a worker prepares waits for a lost take-over, too: ${move}`, () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const queue = yield* Queue
+        const { id } = yield* claimedOperation({}, { worker: "moved" })
+        yield* sql.unsafe(`UPDATE ledger_home SET ${move}`)
+        assert.strictEqual(yield* queue.rescueClaimsOf("moved"), 1)
+        isAbout((yield* inspect(id)).send_before_in, Duration.minutes(5))
+        assert.deepStrictEqual(yield* queue.prepare, { moved: true })
+        const { id: later } = yield* claimedOperation({}, { worker: "moved" })
+        assert.strictEqual(yield* queue.rescueClaimsOf("moved"), 1)
+        isAbout((yield* inspect(later)).send_before_in, Duration.seconds(30))
+      }))
   }
 
   it.effect("nothing is taken over on a database that could forget commits", () =>
