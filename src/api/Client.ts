@@ -18,7 +18,7 @@ import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { follow, followChanges, type Known, type Prefer } from "../client/Engine.ts"
-import { checkAccessToken, checkBaseUrl, checkWait, defaultWait } from "../client/ReadRules.ts"
+import { checkAccessToken, checkBaseUrl, checkWait, defaultWait, submitWithin } from "../client/ReadRules.ts"
 import type { ChangeToken } from "../domain/ChangeFeed.ts"
 import type { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
@@ -26,7 +26,7 @@ import { Api } from "./Api.ts"
 import { Gate } from "./Middleware.ts"
 import type { ChangesQuery, GrantLimits, ListQuery, OperationChanges, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
-import { followed, noteRetryAfter, repeated } from "./RepeatedCalls.ts"
+import { followed, noteRetryAfter, repeated, uncertainty } from "./RepeatedCalls.ts"
 
 /** The address of the service, and the access token. */
 export interface ClientOptions {
@@ -92,8 +92,9 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
  * Choose the key before the first attempt, and store it: a later process repeats the request with it. The last attempt
  * begins when `within` has passed, by default one minute, and its error fails the call.
  *
- * A problem with a status below 500 says that its attempt recorded nothing. After any other failure, such as an `HttpClientError`, a
- * `SchemaError` or an interruption, it is unknown whether the request was recorded: repeat it with the same key.
+ * A problem with `submission_uncertain: false` says that nothing was recorded. After any other failure, such as a problem with
+ * `submission_uncertain: true`, an `HttpClientError`, a `SchemaError` or an interruption, it is unknown whether an attempt was
+ * recorded: repeat the request with the same key.
  */
 export const submit = <A, E, R>(
   call: Effect.Effect<A, E, R>,
@@ -102,7 +103,8 @@ export const submit = <A, E, R>(
   repeated(() => call, {
     // A request may take longer than a read.
     answerTime: Infinity,
-    within: Duration.toSeconds(options.within ?? "1 minute")
+    within: options.within === undefined ? submitWithin : Duration.toSeconds(options.within),
+    uncertainty
   })
 
 /**

@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Struct from "effect/Struct"
 import { namedFields, problemText } from "../client/problemText.ts"
+import { uncertainRecord } from "../client/ReadRules.ts"
 import { RequestId } from "../domain/RequestId.ts"
 import {
   type AnyProblemCode,
@@ -291,6 +292,14 @@ export const isProblem = (error: unknown): error is Problem => classes.some((Cla
 
 /** Whether an error is a problem of any listener. @internal */
 export const isAnyProblem = (error: unknown): error is AnyProblem => allClasses.some((Class) => error instanceof Class)
+
+/** The last problem of a submission of which an attempt may be recorded. @internal */
+export const markUncertain = (problem: Problem): Problem => {
+  const names = Object.keys(ProblemDetails.fields) as ReadonlyArray<keyof typeof ProblemDetails.Type>
+  const members = Object.fromEntries(names.map((name) => [name, problem[name]]))
+  const Class = problem.constructor as new(members: object) => Problem
+  return new Class({ ...members, detail: `${problem.detail} ${uncertainRecord}.`, submission_uncertain: true })
+}
 
 /** The error body with one of these codes: its class, and the code as a literal. */
 export type ProblemOf<Code extends AnyProblemCode> = Code extends AnyProblemCode

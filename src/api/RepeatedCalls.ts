@@ -12,9 +12,10 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientError from "effect/http/HttpClientError"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
-import { ConnectionError } from "../client/ClientErrors.ts"
+import { ConnectionError, type Uncertainty } from "../client/ClientErrors.ts"
 import { type Following, type Limits, type Platform, type Prefer, repeat } from "../client/Engine.ts"
 import { isProxyFailure, isRetryable, retryAfterSeconds } from "../client/ReadRules.ts"
+import { isProblem, markUncertain } from "./Problems.ts"
 
 export type { Prefer }
 
@@ -55,6 +56,22 @@ class FailedCall {
     this.retryable = mayRepeat(cause)
     this.retryAfter = retryAfter
   }
+}
+
+/** For calls that record work. It marks problems. */
+export const uncertainty: Uncertainty = {
+  isRefusal: (failure) =>
+    failure instanceof FailedCall
+    && failure.cause.reasons.every((reason) =>
+      Cause.isFailReason(reason) && isProblem(reason.error) && reason.error.status < 500
+    ),
+  mark: (failure) =>
+    failure instanceof FailedCall
+      ? new FailedCall(
+        Cause.map(failure.cause, (error) => isProblem(error) ? markUncertain(error) : error),
+        failure.retryAfter
+      )
+      : failure
 }
 
 /** Runs a call as an attempt of the engine. */

@@ -6,7 +6,7 @@
  * The room `client`: the engine of all clients, and the client on `fetch`. Read this file first.
  */
 import { abortable, sleep, within } from "./Abort.ts"
-import { ConnectionError } from "./ClientErrors.ts"
+import { ConnectionError, type Uncertainty } from "./ClientErrors.ts"
 import {
   answerTime,
   firstPace,
@@ -53,6 +53,8 @@ export interface Limits {
   readonly within?: number
   /** Called before each repetition. */
   readonly onRetry?: ((retry: Retry) => void) | undefined
+  /** For a request that records work. */
+  readonly uncertainty?: Uncertainty
 }
 
 /** A failure after which a request is repeated. Times are in seconds. */
@@ -76,6 +78,7 @@ export const repeat = async <A>(
   const { wait = 0, within: end = Infinity } = limits
   const begun = platform.now()
   const passed = () => platform.now() - begun
+  let isUncertain = false
   for (let failures = 0;; failures++) {
     const rest = restOfWait(wait, passed())
     const limit = rest + (limits.answerTime ?? answerTime)
@@ -83,8 +86,9 @@ export const repeat = async <A>(
     try {
       return await within(limit, signal, platform.sleep, late, (inner) => attempt(preferWait(rest), inner))
     } catch (error) {
+      isUncertain ||= limits.uncertainty?.isRefusal(error) === false
       const pause = pauseAfter(error, failures, end - passed(), platform.random())
-      if (pause === null) throw error
+      if (pause === null) throw isUncertain ? limits.uncertainty!.mark(error) : error
       limits.onRetry?.({ error, failures: failures + 1, elapsed: passed(), pause })
       await platform.sleep(pause, signal)
     }

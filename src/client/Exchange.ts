@@ -67,11 +67,8 @@ const jsonOf = (text: string): unknown => {
   }
 }
 
-/** An answer that breaks the contract. The gateway may have recorded the work of a `POST` before something spoilt its answer. */
-const breach = (request: ClientRequest, text: string, status: number): ContractError => {
-  const unknown = ". Whether the request was recorded is unknown: repeat it with the same key alone"
-  return new ContractError(`${nameOf(request)}: ${text}${request.body === undefined ? "" : unknown}`, status)
-}
+const breach = (request: ClientRequest, text: string, status: number): ContractError =>
+  new ContractError(`${nameOf(request)}: ${text}`, status)
 
 /** Browsers show a redirect that they do not follow as status 0. */
 const isRedirect = (status: number): boolean => [0, 301, 302, 303, 307, 308].includes(status)

@@ -8,7 +8,7 @@
  */
 import type { ChangesQuery as ChangesSchema, ListQuery as ListSchema } from "../api/OperationsApi.ts"
 import { abortable } from "./Abort.ts"
-import { ContractError } from "./ClientErrors.ts"
+import { ContractError, uncertainty } from "./ClientErrors.ts"
 import { follow, followChanges, type Known, type OperationAnswer, type Prefer, repeat, type Retry } from "./Engine.ts"
 import {
   checkChanges,
@@ -103,9 +103,9 @@ export interface Client {
    * Requests work at a mutation endpoint, such as `/v1/transfers`. The operation as it was accepted, and then each change of it, until it
    * is final.
    *
-   * A `ProblemError` at the first step with a status below 500 says that its attempt recorded nothing. After any other failure of that
-   * step, such as a `ConnectionError`, a `ContractError` or an abort, it is unknown whether the request was recorded: repeat it with the
-   * same key.
+   * A `ProblemError` at the first step with `submission_uncertain: false` says that nothing was recorded. After any other failure of
+   * that step it is unknown whether an attempt was recorded: repeat the request with the same key. Errors of this client have
+   * `submission_uncertain: true` then. An abort, and an error of `accessToken` or `onRetry`, are thrown as they are.
    */
   readonly submit: (
     path: string,
@@ -246,8 +246,9 @@ export const createClient = (options: ClientOptions): Client => {
     submit: (path, submission, { signal: outer } = {}) => {
       const request = submitRequest(path, submission)
       return abortable(outer, async function*(signal) {
+        const limits = { within: submitWithin, ...retrying(), uncertainty }
         const send = (_: Prefer, inner: AbortSignal) => exchange(gateway, request, inner)
-        const accepted = (await repeat(send, { within: submitWithin, ...retrying() }, signal)).body as Operation
+        const accepted = (await repeat(send, limits, signal)).body as Operation
         yield accepted
         if (accepted.terminal) return
         let { revision, under_review } = accepted

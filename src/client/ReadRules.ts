@@ -65,6 +65,9 @@ export const retryAfterSeconds = (header: string | null | undefined): number | n
  */
 export const isProxyFailure = (status: number): boolean => [408, 429, 502, 503, 504].includes(status)
 
+/** What a failed submission says if one of its attempts may be recorded: that attempt had no answer, or one with a 5xx. */
+export const uncertainRecord = "Whether the request was recorded is unknown: repeat it with the same key alone"
+
 /** Whether a failure says that the identical request may succeed later. */
 export const isRetryable = (
   error: unknown
