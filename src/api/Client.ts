@@ -1,6 +1,7 @@
 /**
  * Typed clients of the gateway, and of any API behind its middleware, for Node, browsers and other runtimes with an Effect `HttpClient`.
  */
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -18,7 +19,14 @@ import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { follow, followChanges, type Known, type Prefer } from "../client/Engine.ts"
-import { checkAccessToken, checkBaseUrl, checkWait, defaultWait, submitWithin } from "../client/ReadRules.ts"
+import {
+  checkAccessToken,
+  checkBaseUrl,
+  checkWait,
+  defaultWait,
+  submitWithin,
+  uncertainRecord
+} from "../client/ReadRules.ts"
 import type { ChangeToken } from "../domain/ChangeFeed.ts"
 import type { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
@@ -90,22 +98,21 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
  *     submit(client.payments.pay({ headers: { "idempotency-key": key }, payload }))
  *
  * Choose the key before the first attempt, and store it: a later process repeats the request with it. The last attempt
- * begins when `within` has passed, by default one minute, and its error fails the call.
+ * begins when `within` has passed, by default one minute, and its error fails the call. An attempt without an answer for 30 seconds
+ * counts as a lost connection, and fails the call with a `TimeoutError` if it was the last one.
  *
- * A problem with `submission_uncertain: false` says that nothing was recorded. After any other failure, such as a problem with
- * `submission_uncertain: true`, an `HttpClientError`, a `SchemaError` or an interruption, it is unknown whether an attempt was
- * recorded: repeat the request with the same key.
+ * A problem with `submission_uncertain: false` says that nothing was recorded. After any other failure, such as an `HttpClientError`,
+ * a `SchemaError` or an interruption, it is unknown whether an attempt was recorded: repeat the request with the same key.
  */
 export const submit = <A, E, R>(
   call: Effect.Effect<A, E, R>,
   options: { readonly within?: Duration.Input } = {}
-): Effect.Effect<A, E, R> =>
-  repeated(() => call, {
-    // A request may take longer than a read.
-    answerTime: Infinity,
-    within: options.within === undefined ? submitWithin : Duration.toSeconds(options.within),
-    uncertainty
-  })
+): Effect.Effect<A, E | Cause.TimeoutError, R> =>
+  repeated(
+    () => call,
+    { within: options.within === undefined ? submitWithin : Duration.toSeconds(options.within), uncertainty },
+    () => new Cause.TimeoutError(`The gateway gave no answer. ${uncertainRecord}`)
+  )
 
 /**
  * Why a call failed. A `Problem` is an answer of the gateway; `code` tells problems apart. The other errors mean that

@@ -46,10 +46,8 @@ export const within = async <A>(
   const controller = new AbortController()
   const leave = follow(signal, controller)
   const timer = new AbortController()
-  if (Number.isFinite(seconds)) {
-    // It rejects when the run ends.
-    pause(seconds, timer.signal).then(() => controller.abort(late()), () => {})
-  }
+  // It rejects when the run ends.
+  pause(seconds, timer.signal).then(() => controller.abort(late()), () => {})
   try {
     return await unlessAborted(controller.signal, () => run(controller.signal))
   } finally {

@@ -244,6 +244,9 @@ export const limits: ReadonlyArray<Plant> = [
   plant("a problem with a status of 500 or more tells nothing about the record", "src/client/ClientErrors.ts")
     .edit("error instanceof ProblemError && error.status < 500", "error instanceof ProblemError")
     .foundBy(unit("client/UncertainSubmissions")),
+  plant("a submission by the client of Effect ends although no answer comes", "src/api/Client.ts")
+    .edit("\n    { within: options", "\n    { answerTime: 86_400, within: options")
+    .foundBy(unit("client/UncertainSubmissions", "ends in the client of Effect although no answer ever comes")),
   plant("the same holds in the client of Effect", "src/api/RepeatedCalls.ts")
     .edit("isProblem(reason.error) && reason.error.status < 500", "isProblem(reason.error)")
     .foundBy(unit("client/UncertainSubmissions")),

@@ -143,7 +143,10 @@ describe("The client on fetch", () => {
       const { fetch } = scripted(scene, [lost])
       const client = scene.makeClient(fetch, { within: 10 })
       const error = await scene.until(failureOf(() => call(client, new AbortController().signal)))
-      assert.match(error.message, /no complete answer from https:\/\/gateway\.test: fetch failed: read ECONNRESET(\.|$)/)
+      assert.match(
+        error.message,
+        /no complete answer from https:\/\/gateway\.test: fetch failed: read ECONNRESET(\.|$)/
+      )
       assert.closeTo(scene.now(), 10, 0.5)
     }
   )

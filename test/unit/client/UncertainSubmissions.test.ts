@@ -3,7 +3,7 @@
  * scripted answers.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted, Schema } from "effect"
+import { Cause, Clock, Effect, Redacted, Schema } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { HttpApi, HttpApiGroup } from "effect/http-api"
 import { makeClient, submit } from "../../../src/api/Client.ts"
@@ -16,6 +16,7 @@ import {
   problem,
   type Reply,
   scripted,
+  silent,
   text
 } from "../../fixtures/client/ScriptedGateway.ts"
 import { scriptedScene } from "../../fixtures/client/ScriptedScene.ts"
@@ -50,6 +51,7 @@ const attempts: ReadonlyArray<readonly [name: string, replies: ReadonlyArray<Rep
   ["an attempt beyond the quota", [limited], false],
   ["a lost connection", [lost], true],
   ["an answer that ends early", [cut(202)], true],
+  ["no answer", [silent], true],
   ["a store that did not answer", [problem("service_unavailable")], true],
   ["a proxy without a gateway", [text(502, "<html>")], true],
   ["a lost connection and an attempt beyond the quota", [lost, limited], true]
@@ -96,5 +98,13 @@ describe("A submission without a refusal", () => {
   it.effect("says so in a problem of the client of Effect", () =>
     Effect.gen(function*() {
       assertMarked(yield* onEffect([problem("internal_error")]), true)
+    }))
+
+  it.effect("ends in the client of Effect although no answer ever comes", () =>
+    Effect.gen(function*() {
+      const error = yield* onEffect([silent])
+      assert.isTrue(Cause.isTimeoutError(error))
+      assert.match(error.message, says)
+      assert.isAtMost(yield* Clock.currentTimeMillis, 91_000)
     }))
 })
