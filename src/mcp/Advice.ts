@@ -304,6 +304,11 @@ const onAcceptance: Readonly<Partial<Record<RefusalCode, Sentences>>> = {
     mustNot: "Do not guess names or numbers of accounts.",
     next: "Correct the arguments, and call the tool with the same key."
   },
+  internal_error: {
+    means: "The gateway failed. Whether it recorded the request is not known.",
+    mustNot: "Do not use a new key: both requests could be carried out.",
+    next: "Report it to the operator of the gateway. Then call the tool with the same key and the same arguments only."
+  },
   service_unavailable: {
     means: "Whether the gateway recorded the request is not known.",
     mustNot: "Do not use a new key: both requests could be carried out.",

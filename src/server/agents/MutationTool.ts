@@ -1,6 +1,7 @@
 /** Tools of agents that request mutations. An application adds them to `/mcp`, beside its mutation endpoints. */
 import { CallToolResult, InputRequired, type McpRequestContext } from "effect/ai/McpSchema"
 import { McpServer } from "effect/ai/McpServer"
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
@@ -63,6 +64,11 @@ const invalid = (error: Schema.SchemaError) => {
     fields
   })
 }
+
+const defect = refuse(adviceOnRefusedMutation("internal_error"), {
+  code: "internal_error",
+  detail: "The tool failed with a defect."
+})
 
 const unconfirmed = (code: Unconfirmed) =>
   refuse(adviceOnUnconfirmed(code), { code, detail: meaningOfUnconfirmed(code) })
@@ -165,7 +171,12 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
   const handle = (args: unknown) =>
     request(args).pipe(
       Effect.catch((error) => error instanceof Refused ? Effect.fail(error) : refuseProblem(error)),
-      Effect.catch(({ text }) => Effect.succeed(failedCall(text)))
+      Effect.catch(({ text }) => Effect.succeed(failedCall(text))),
+      Effect.catchCause((cause) =>
+        Cause.hasInterrupts(cause)
+          ? Effect.failCause(cause)
+          : Effect.as(Effect.logError("Tool failed with a defect", cause), failedCall(defect.text))
+      )
     )
 
   const description = `${options.description} A person is asked to confirm it. A repetition with the same key and the `
