@@ -16,6 +16,7 @@ import * as Stream from "effect/Stream"
 import { McpApi } from "../../api/McpApi.ts"
 import { CurrentGrant } from "../../api/Middleware.ts"
 import { isProblem } from "../../api/Problems.ts"
+import { adviceOnRefusedMutation } from "../../mcp/Advice.ts"
 import { AgentReads, ReadRefused } from "../../mcp/AgentReads.ts"
 import {
   errorCodes,
@@ -25,19 +26,21 @@ import {
   isRequest,
   type JsonRpcError,
   type JsonRpcMessage,
+  type JsonRpcRequest,
   type JsonRpcResponse,
   modern,
   readMessage
 } from "../../mcp/JsonRpc.ts"
 import { McpConnections } from "../../mcp/McpConnections.ts"
 import { errorOfRefusal } from "../../mcp/OperationAnswer.ts"
+import { operationTools } from "../../mcp/OperationTools.ts"
 import { noteWait } from "../../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "../gate/Admission.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
 import { isOverdue, Lifecycle } from "../gate/Lifecycle.ts"
 import { problemResponse, Problems } from "../gate/ProblemResponses.ts"
 import { isJson } from "../gate/RequestChecks.ts"
-import { CurrentRequest } from "../gate/RequestContext.ts"
+import { CurrentRequest, noteInterrupted } from "../gate/RequestContext.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
 import { eventStream } from "./EventStream.ts"
@@ -112,15 +115,22 @@ const noCallWaits: JsonRpcError = {
   message: "Invalid request: no call waits for this response"
 }
 
+/** What the model reads if a call of a tool of the application, which may record work, has no answer. */
+const unknownRecord = adviceOnRefusedMutation("service_unavailable")
+
+const mayRecord = ({ method, params }: JsonRpcRequest): boolean =>
+  method === "tools/call" && !Object.hasOwn(operationTools, String(params?.["name"]))
+
 /** The error of a request whose work ended without an answer. Its cause is not for clients. */
-const errorOfExit = (exit: Exit.Exit<void>): JsonRpcError => {
+const errorOfExit = (request: JsonRpcRequest, exit: Exit.Exit<void>): JsonRpcError => {
   if (Exit.isSuccess(exit) || !Cause.hasInterruptsOnly(exit.cause)) return internalError
-  return errorOfRefusal(
+  const error = errorOfRefusal(
     new ReadRefused({
       code: "service_unavailable",
       detail: isOverdue(exit.cause) ? "The store did not answer in time." : "The gateway is shutting down."
     })
   )
+  return mayRecord(request) ? { ...error, message: unknownRecord } : error
 }
 
 /** Handles messages of the current request, each in a fiber of the request's scope. */
@@ -152,7 +162,9 @@ const makeExchange = Effect.gen(function*() {
       isEnded = true
       if (call !== null) requests.end(call)
       if (slot?.isHandedOver === true) lifecycle.leave(slot)
-      if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfExit(exit)))
+      if (!isAnswered && isRequest(message)) {
+        Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfExit(message, exit)))
+      }
       Queue.endUnsafe(outbox)
       return Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)
         ? Effect.logError("Request failed with a defect", exit.cause)
@@ -227,6 +239,7 @@ export const McpLayer = HttpApiBuilder.group(
       }
       const alone = answerAlone(message)
       if (alone !== null) return yield* answered(yield* Effect.provideService(alone, AgentReads, granted.reads))
+      if (isRequest(message) && mayRecord(message)) yield* noteInterrupted(unknownRecord)
       const { handOver, outbox } = yield* exchange(requests, message, granted, acceptsEvents(headers))
       const first = yield* Effect.catch(Queue.take(outbox), () => Effect.succeed(null))
       // Notifications of the client get no response of their own.

@@ -33,12 +33,7 @@ export const answerFailure = (problems: Problems["Service"], cause: Cause.Cause<
     // A client that the shutdown cut off may repeat its request.
     return cause.reasons.some((reason) => reason.annotations.has(ClientAbort.key))
       ? Effect.failCause(cause as Cause.Cause<never>)
-      : respond(
-        problems.fail("service_unavailable", {
-          detail: "The gateway is shutting down.",
-          cause: "the request did not end within the drain timeout of the shutdown"
-        })
-      )
+      : respond(problems.failShutDown)
   }
   const error = Cause.squash(cause)
   if (isAnyProblem(error)) return problemResponse(error)

@@ -48,6 +48,8 @@ export class Problems extends Context.Service<Problems, {
   ) => Effect.Effect<never, ProblemOf<Code>>
   /** Fails because the request reached its deadline. */
   readonly failOverdue: Effect.Effect<never, ProblemOf<"service_unavailable">>
+  /** Fails because the shutdown interrupted the request. */
+  readonly failShutDown: Effect.Effect<never, ProblemOf<"service_unavailable">>
 }>()("financial-agents-gateway/server/gate/Problems") {
   static readonly layer: Layer.Layer<Problems, never, BaseUrl> = Layer.effect(
     Problems,
@@ -74,16 +76,25 @@ export class Problems extends Context.Service<Problems, {
           if (options?.cause !== undefined) causes.set(problem, options.cause)
           return Effect.fail(problem)
         })
+      const failInterrupted = (detail: string, cause: string) =>
+        Effect.flatMap(
+          CurrentRequest,
+          (request) => fail("service_unavailable", { detail: request?.interrupted ?? detail, cause })
+        )
       return Problems.of({
         fail,
+        failShutDown: failInterrupted(
+          "The gateway is shutting down.",
+          "the request did not end within the drain timeout of the shutdown"
+        ),
         failOverdue: Effect.suspend(() => {
           const exhausted = pools?.exhausted() ?? []
-          return fail("service_unavailable", {
-            detail: "The store did not answer in time.",
-            cause: exhausted.length === 0
+          return failInterrupted(
+            "The store did not answer in time.",
+            exhausted.length === 0
               ? "the deadline passed before the database, or the verifier, answered"
               : `the deadline passed: no connection to the database was free in the pool ${exhausted.join(", ")}`
-          })
+          )
         })
       })
     })

@@ -1,5 +1,6 @@
 /** The current request: its id, and the path that problems name. */
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
@@ -26,6 +27,8 @@ interface RequestInfo {
   rateLimit?: RateLimitFields
   /** Code of the problem that answers the request. */
   problem?: AnyProblemCode
+  /** What the 503 says if the deadline or the shutdown interrupts a request that may record work. */
+  interrupted?: string
 }
 
 /** The current request; null outside of `withRequestContext`. */
@@ -33,6 +36,12 @@ export const CurrentRequest = Context.Reference<RequestInfo | null>(
   "financial-agents-gateway/server/gate/CurrentRequest",
   { defaultValue: () => null }
 )
+
+/** From now on, an interruption of the current request is answered with this detail. */
+export const noteInterrupted = (detail: string): Effect.Effect<void> =>
+  Effect.map(CurrentRequest, (request) => {
+    if (request !== null) request.interrupted = detail
+  })
 
 /** The path of a request target of any form, without its query, which may hold secrets. */
 export const pathOf = (target: string): string => {
@@ -88,6 +97,7 @@ class Info implements RequestInfo {
   readonly id: RequestId
   rateLimit?: RateLimitFields
   problem?: AnyProblemCode
+  interrupted?: string
   readonly #request: HttpServerRequest
 
   constructor(id: RequestId, request: HttpServerRequest) {

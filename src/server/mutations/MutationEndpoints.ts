@@ -40,11 +40,14 @@ import type { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
 import { refuseByLimits, refuseForNow, refuseGrant } from "../gate/Refusals.ts"
 import { isJson } from "../gate/RequestChecks.ts"
+import { noteInterrupted } from "../gate/RequestContext.ts"
 
 export type { Problems }
 
 /** A member of the payload as a member of the body. */
 const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].join("."), message })
+
+const unknownRecord = "Whether the request was recorded is not known. Repeat it with the same idempotency key."
 
 /** Implements `MutationRequest`. `MutationEndpoints.layer` contains it. @internal */
 export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
@@ -70,7 +73,7 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
     })
 
     return MutationRequest.of((httpEffect, options) =>
-      Effect.flatMap(examine(options), (key) =>
+      Effect.flatMap(Effect.tap(examine(options), noteInterrupted(unknownRecord)), (key) =>
         httpEffect.pipe(
           Effect.provideService(CurrentKey, key),
           Effect.provideService(EndpointTerms, Context.get(options.endpoint.annotations, EndpointTerms))
@@ -152,9 +155,7 @@ const make = Effect.gen(function*() {
       case "StoreUnavailable":
         // Accepting submits nothing, so nothing is uncertain upstream. The key protects a repetition from a second
         // operation.
-        return refuseForNow(problems, error, {
-          detail: "Whether the request was recorded is not known. Repeat it with the same idempotency key."
-        })
+        return refuseForNow(problems, error, { detail: unknownRecord })
       default:
         return refuseGrant(problems, error)
     }

@@ -6,6 +6,7 @@ const acceptances = "src/services/sql/ledger/SqlAcceptances.ts"
 const limits = "migrations/0034_limits.sql"
 const inPostgres = (name: string) => [postgres("services/ledger/LimitsInPostgres", name)]
 const limitTests = (name: string) => [postgres("services/ledger/Limits", name)]
+const mutationEndpoints = "src/server/mutations/MutationEndpoints.ts"
 const mutationTool = "src/server/agents/MutationTool.ts"
 
 export const acceptance: ReadonlyArray<Plant> = [
@@ -144,7 +145,7 @@ export const acceptance: ReadonlyArray<Plant> = [
   plant("never less than nothing remains of a limit in memory", "src/services/rules/limits.ts")
     .edit("formatAmount(BigDecimal.max(remaining, zero), currency)", "formatAmount(remaining, currency)")
     .foundBy(postgres("services/ledger/Limits", "and never less")),
-  plant("the repetition of a settled operation is marked, too", "src/server/mutations/MutationEndpoints.ts")
+  plant("the repetition of a settled operation is marked, too", mutationEndpoints)
     .edit(
       "...created ? {} : { [idempotentReplayedHeader]: \"true\" as const }",
       "...created || retryAfter === null ? {} : { [idempotentReplayedHeader]: \"true\" as const }"
@@ -157,5 +158,20 @@ export const acceptance: ReadonlyArray<Plant> = [
     )
     .foundBy(
       unit("server/agents/MutationTool", "asks no person about a payload that a check of the whole payload refuses")
-    )
+    ),
+  plant(
+    "a tool of agents that is interrupted says that its request may be recorded",
+    "src/server/agents/McpEndpoint.ts"
+  )
+    .edit("      if (isRequest(message) && mayRecord(message)) yield* noteInterrupted(unknownRecord)\n", "")
+    .foundBy(unit("server/agents/MutationTool", "says at its deadline and at the shutdown")),
+  plant("it says so on a stream", "src/server/agents/McpEndpoint.ts")
+    .edit("mayRecord(request) ? { ...error, message: unknownRecord } : error", "error")
+    .foundBy(unit("server/agents/MutationTool", "says so on a stream, too")),
+  plant("the 503 of an interrupted mutation endpoint says that the request may be recorded", mutationEndpoints)
+    .edit("Effect.tap(examine(options), noteInterrupted(unknownRecord))", "examine(options)")
+    .foundBy(unit("server/gate/HeldRequests", "is answered with a complete 503 at its deadline")),
+  plant("a tool of agents with a defect says that its request may be recorded", mutationTool)
+    .edit("failedCall(defect.text))", "failedCall(\"Tool failed\"))")
+    .foundBy(unit("server/agents/MutationTool", "says after a defect"))
 ]

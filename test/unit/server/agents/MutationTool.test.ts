@@ -3,8 +3,11 @@
  * The ledger is in memory.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { payingTool } from "../../../fixtures/mcp/PayingTool.ts"
+import { Effect, Fiber } from "effect"
+import { adviceOnRefusedMutation } from "../../../../src/mcp/Advice.ts"
+import { callOf, legacy, type Message } from "../../../fixtures/mcp/HttpMcp.ts"
+import { messagesOf } from "../../../fixtures/mcp/PayingAgent.ts"
+import { type Accept, confirmed, payingTool } from "../../../fixtures/mcp/PayingTool.ts"
 
 const payment = { amount: "1.00", from: "a", to: "b", idempotency_key: "rent" }
 
@@ -16,6 +19,15 @@ const textOf = (answer: { readonly [name: string]: unknown }) => {
   }
   return { isError, ...JSON.parse(content[0].text) as { readonly advice: string; readonly problem?: object } }
 }
+
+/** The request is recorded, and the answer never comes. */
+const thenHang = (accept: Accept): Accept => (...request) => Effect.andThen(accept(...request), Effect.never)
+
+const until = (isMet: () => boolean): Effect.Effect<void> =>
+  Effect.suspend(() => isMet() ? Effect.void : Effect.andThen(Effect.sleep(5), until(isMet)))
+
+const notKnown = "Whether the gateway recorded the request is not known. Do not use a new key: both requests could be "
+  + "carried out. Call the tool in 30 s with the same key and the same arguments."
 
 describe("A tool that requests work", () => {
   it.live("records a confirmed request", () =>
@@ -34,5 +46,47 @@ describe("A tool that requests work", () => {
         fields: [{ path: "arguments", message: "Expected two different accounts" }]
       })
       assert.strictEqual(recorded(), 0)
+    }))
+
+  it.live("says at its deadline and at the shutdown that the request may be recorded", () =>
+    Effect.gen(function*() {
+      const overdue = yield* payingTool({ accept: thenHang, lifecycle: { deadline: 400 } })
+      const answer = yield* overdue.pay(payment)
+      assert.deepInclude(answer, { code: "service_unavailable", detail: notKnown })
+      assert.strictEqual(overdue.recorded(), 1)
+      const { lifecycle, pay, recorded } = yield* payingTool({
+        accept: thenHang,
+        lifecycle: { deadline: 60_000, drainTimeout: 20 }
+      })
+      const paid = yield* Effect.forkChild(pay(payment))
+      yield* until(() => recorded() === 1)
+      yield* lifecycle.drain
+      assert.deepInclude(yield* Fiber.join(paid), { code: "service_unavailable", detail: notKnown })
+    }))
+
+  it.live("says so on a stream, too", () =>
+    Effect.gen(function*() {
+      const { open, recorded, send } = yield* payingTool({ accept: thenHang, lifecycle: { deadline: 400 } })
+      const stream = messagesOf(yield* open(callOf(legacy, 7, "pay", payment)))
+      const question = (yield* Effect.promise(() => stream.next())).value as Message
+      assert.strictEqual(question["method"], "elicitation/create")
+      yield* send({ jsonrpc: "2.0", id: question["id"], result: confirmed })
+      const answer = (yield* Effect.promise(() => stream.next())).value as Message
+      assert.deepInclude(answer, { id: 7 })
+      assert.strictEqual(answer["error"].message, notKnown)
+      assert.strictEqual(recorded(), 1)
+    }))
+
+  it.live("says after a defect that the request may be recorded", () =>
+    Effect.gen(function*() {
+      const { pay, recorded } = yield* payingTool({
+        accept: (accept) => (...request) => Effect.andThen(accept(...request), Effect.die(new Error("broken")))
+      })
+      const { advice, isError, problem } = textOf(yield* pay(payment))
+      assert.isTrue(isError)
+      assert.strictEqual(advice, adviceOnRefusedMutation("internal_error"))
+      assert.match(advice, /recorded the request is not known.*Do not use a new key.*the same key/)
+      assert.deepInclude(problem, { code: "internal_error" })
+      assert.strictEqual(recorded(), 1)
     }))
 })
