@@ -157,6 +157,8 @@ const submitRequest = (path: string, { key, payload, ...others }: Submission): C
   if (typeof key !== "string" || !/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw new TypeError("key must have 1 to 255 visible ASCII characters")
   }
+  // With other clients and by curl, quotes stand around the key and are no part of it.
+  if (/^".*"$/.test(key)) throw new TypeError("key must not begin and end with a quote: submit adds the quotes")
   const body = JSON.stringify(payload) as string | undefined
   if (body === undefined) throw new TypeError("payload must be JSON")
   return {

@@ -173,5 +173,20 @@ export const acceptance: ReadonlyArray<Plant> = [
     .foundBy(unit("server/gate/HeldRequests", "is answered with a complete 503 at its deadline")),
   plant("a tool of agents with a defect says that its request may be recorded", mutationTool)
     .edit("failedCall(defect.text))", "failedCall(\"Tool failed\"))")
-    .foundBy(unit("server/agents/MutationTool", "says after a defect"))
+    .foundBy(unit("server/agents/MutationTool", "says after a defect")),
+  plant("submit of the fetch client takes no key that stands in quotes", "src/client/FetchClient.ts")
+    .edit("if (/^\".*\"$/.test(key))", "if (/^'.*'$/.test(key))")
+    .foundBy(unit("client/FetchClient", "sends no submission with a malformed key")),
+  plant("a refused submission tells of an earlier attempt that may be recorded", "src/client/Engine.ts")
+    .edit("isUncertain ||= limits", "isUncertain = limits")
+    .foundBy(unit("client/UncertainSubmissions")),
+  plant("a problem with a status of 500 or more tells nothing about the record", "src/client/ClientErrors.ts")
+    .edit("error instanceof ProblemError && error.status < 500", "error instanceof ProblemError")
+    .foundBy(unit("client/UncertainSubmissions")),
+  plant("a submission by the client of Effect ends although no answer comes", "src/api/Client.ts")
+    .edit("\n    { within: options", "\n    { answerTime: 86_400, within: options")
+    .foundBy(unit("client/UncertainSubmissions", "ends in the client of Effect although no answer ever comes")),
+  plant("the same holds in the client of Effect", "src/api/RepeatedCalls.ts")
+    .edit("isProblem(reason.error) && reason.error.status < 500", "isProblem(reason.error)")
+    .foundBy(unit("client/UncertainSubmissions"))
 ]

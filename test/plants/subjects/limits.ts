@@ -238,18 +238,6 @@ export const limits: ReadonlyArray<Plant> = [
   plant("submit of the fetch client ignores no unknown member", "src/client/FetchClient.ts")
     .edit("  if (unknown !== undefined) {", "  if (unknown === null) {")
     .foundBy(unit("client/FetchClient")),
-  plant("a refused submission tells of an earlier attempt that may be recorded", "src/client/Engine.ts")
-    .edit("isUncertain ||= limits", "isUncertain = limits")
-    .foundBy(unit("client/UncertainSubmissions")),
-  plant("a problem with a status of 500 or more tells nothing about the record", "src/client/ClientErrors.ts")
-    .edit("error instanceof ProblemError && error.status < 500", "error instanceof ProblemError")
-    .foundBy(unit("client/UncertainSubmissions")),
-  plant("a submission by the client of Effect ends although no answer comes", "src/api/Client.ts")
-    .edit("\n    { within: options", "\n    { answerTime: 86_400, within: options")
-    .foundBy(unit("client/UncertainSubmissions", "ends in the client of Effect although no answer ever comes")),
-  plant("the same holds in the client of Effect", "src/api/RepeatedCalls.ts")
-    .edit("isProblem(reason.error) && reason.error.status < 500", "isProblem(reason.error)")
-    .foundBy(unit("client/UncertainSubmissions")),
   plant("operators see the host and port of a provider that cannot be reached", "src/submission/http/HttpCall.ts")
     .edit("? new URL(request.url).host", "? null")
     .foundBy(unit("submission/http/HttpProviderPayloads", "A connection that is never made")),

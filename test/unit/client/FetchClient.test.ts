@@ -122,6 +122,9 @@ describe("The client on fetch", () => {
     for (const key of ["", "two words", "é", "x".repeat(256)]) {
       assert.throws(() => client.submit("/v1/payments", { key, payload: {} }), /key must have/)
     }
+    for (const key of ["\"key\"", "\"\""]) {
+      assert.throws(() => client.submit("/v1/payments", { key, payload: {} }), /must not begin and end with a quote/)
+    }
     const misspelt = { idempotencyKey: "key", payload: {} } as never
     assert.throws(
       () => client.submit("/v1/payments", misspelt),
