@@ -15,6 +15,7 @@ import * as Schema from "effect/Schema"
 import { type BegunSwitchover, Switchover, type SwitchoverRound } from "../../cluster/Switchover.ts"
 import type { ActingOperator } from "../../domain/operators/OperatorView.ts"
 import { Database } from "../../node/postgres/Database.ts"
+import { databaseAs } from "../../node/postgres/DatabaseRoles.ts"
 import { PgAcceptanceSignal } from "../../node/postgres/PgAcceptanceSignal.ts"
 import { MigrationPool, WriterPool } from "../../node/postgres/Pools.ts"
 import { connectionLimits } from "../../node/postgres/poolSizes.ts"
@@ -38,7 +39,7 @@ export const migrateCommand = Command.make(
       Effect.logInfo(`Applying migration ${number} of ${total}: ${name}`)
     )
     yield* print({ applied })
-  }, Effect.provide(MigrationPool))
+  }, Effect.provide(Layer.provide(MigrationPool, databaseAs("owner"))))
 ).pipe(Command.withDescription("Apply the missing migrations to the database"))
 
 /** A name that needs no quotes, and that is short enough for PostgreSQL with the name of a role behind it. */
@@ -124,7 +125,8 @@ export const Administration = Layer.mergeAll(
 ).pipe(
   Layer.provide(PgAcceptanceSignal),
   Layer.provide(layerPayloadKeys),
-  Layer.provide(WriterPool)
+  Layer.provide(WriterPool),
+  Layer.provide(databaseAs("writer"))
 )
 
 /** Between two rounds. Operations that are accepted after the last round have no hold. */

@@ -260,17 +260,20 @@ const onTables = (role: string, tables: RolePrivileges["tables"]) =>
 
 /**
  * Grants each role its privileges, and revokes those that an earlier version granted. The owner runs it after each migration,
- * in one transaction.
+ * in one transaction. The reader keeps its privileges on `proofTables`: servers that check DPoP proofs would fail meanwhile.
  */
 export const grantPrivileges = (naming: Naming = defaultNaming): ReadonlyArray<string> => {
   const names = (["reader", "provisioner", "writer"] as const).map((role) => [role, nameOf(naming, role)] as const)
   const everyone = names.map(([, name]) => name).join(", ")
   const tables = new Set(
-    [...Object.values(roles).flatMap(({ tables }) => Object.keys(tables)), ...Object.keys(proofTables), ...closedTables]
+    [...Object.values(roles).flatMap(({ tables }) => Object.keys(tables)), ...closedTables]
   )
+  const proofs = Object.keys(proofTables).join(", ")
   const functions = new Set(Object.values(roles).flatMap(({ functions }) => functions))
   return [
     wrap(`REVOKE ALL ON ${[...tables].join(", ")} FROM ${everyone};`),
+    wrap(`REVOKE ALL ON ${proofs} FROM ${nameOf(naming, "writer")}, ${nameOf(naming, "provisioner")};`),
+    wrap(`REVOKE UPDATE, TRUNCATE, REFERENCES, TRIGGER ON ${proofs} FROM ${nameOf(naming, "reader")};`),
     wrap(`REVOKE ALL ON FUNCTION ${[...functions].join(", ")} FROM ${everyone};`),
     ...names.flatMap(([role, name]) => [
       ...onTables(name, roles[role].tables),

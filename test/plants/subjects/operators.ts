@@ -118,6 +118,15 @@ export const operators: ReadonlyArray<Plant> = [
   plant("a refused connection names the setting of its role", "src/node/postgres/DatabaseRoles.ts")
     .edit("setting: variables[role]", "setting: \"DATABASE_URL\"")
     .foundBy(system("cli/Commands", "names the setting of a database")),
+  plant("administration connects as the role that the documentation names", "src/cli/database/SchemaCommands.ts")
+    .edit("Layer.provide(databaseAs(\"writer\"))", "Layer.provide(databaseAs(\"reader\"))")
+    .foundBy(system("cli/Commands", "names the setting of a database")),
+  plant("migrations connect as the owner", "src/cli/database/SchemaCommands.ts")
+    .edit("Layer.provide(MigrationPool, databaseAs(\"owner\"))", "MigrationPool")
+    .foundBy(system("cli/Commands", "names the setting of a database")),
+  plant("privileges that are granted again take no right to check DPoP proofs", "src/services/sql/roles.ts")
+    .edit("...closedTables]\n", "...Object.keys(proofTables), ...closedTables]\n")
+    .foundBy(system("services/Roles", "but for the reader's right to check proofs")),
   plant("a repeated cancellation is not recorded as done", actions)
     .edit(
       "operation.revision === before?.revision ? nothingToDo.cancelled : \"done\"",

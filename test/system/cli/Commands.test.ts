@@ -43,9 +43,14 @@ describe("The command line", () => {
         }
         const port = String(yield* freePort)
         for (
-          const [command, setting] of [["serve", "OWNER_DATABASE_URL"], ["console", "WRITER_DATABASE_URL"]] as const
+          const [setting, ...command] of [
+            ["OWNER_DATABASE_URL", "serve", "--port", port],
+            ["WRITER_DATABASE_URL", "console", "--port", port],
+            ["OWNER_DATABASE_URL", "migrate"],
+            ["WRITER_DATABASE_URL", "grants", "show", "01890a5d-ac96-774b-bcce-b302099a8057"]
+          ] as const
         ) {
-          const stderr = yield* refused([command, "--port", port], {
+          const stderr = yield* refused(command, {
             DATABASE_URL: DATABASE_URL!,
             [setting]: wrong[1]!
           })

@@ -3,8 +3,10 @@
  * them where it is installed.
  */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
+import { freePort, run, serve } from "../../fixtures/processes/CommandLine.ts"
 
 const files = fs.globSync("deploy/systemd/*.service").toSorted()
 
@@ -61,6 +63,26 @@ describe.each(files)("The unit %s", (file) => {
     assert.notInclude(one(settings, "ExecStart"), "postgres://")
     for (const [url] of example.matchAll(/postgres:.*/g)) assert.match(url, /:REPLACE@.*\?sslmode=verify-full$/)
   })
+
+  it.live("starts with the variables of its file, but for the database", () =>
+    Effect.gen(function*() {
+      const place = one(settings, "EnvironmentFile").replace("/etc/financial-agents-gateway", "deploy/systemd")
+      const text = fs.readFileSync(place, "utf8").replace("2026-01:REPLACE", `2026-01:${"A".repeat(43)}=`)
+      const variables = Object.fromEntries([...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [
+        name!,
+        value!.replaceAll(/db\d\.example/g, "127.0.0.1:1")
+      ]))
+      const env = {
+        ...variables,
+        HOST: "127.0.0.1",
+        PORT: String(yield* freePort),
+        ...variables["ADMIN_PORT"] === undefined ? {} : { ADMIN_PORT: String(yield* freePort) }
+      }
+      // A server starts without its database.
+      if (command === "serve") return yield* serve(args, env)
+      const { stderr } = yield* run([command!, ...args], env)
+      return assert.match(stderr, /^error: database error: [^\n]+\n$/m)
+    }))
 
   it("runs as a user without rights, and cannot write outside of its own directories", () => {
     const hardened = {

@@ -206,7 +206,7 @@ layer(Generated.layer, { excludeTestServices: true })("The generated roles", (it
       for (const role of roleNames) yield* Effect.provide(Effect.forEach(statements, denied), as(role))
     }))
 
-  it.effect("lose the privileges of an earlier version with the next GRANTs", () =>
+  it.effect("lose the privileges of an earlier version with the next GRANTs, but for the reader's right to check proofs", () =>
     Effect.gen(function*() {
       const { as, database, nameOf } = yield* rolesWith({ proofs: true })
       const asOwner = (statements: ReadonlyArray<string>) =>
@@ -217,16 +217,21 @@ layer(Generated.layer, { excludeTestServices: true })("The generated roles", (it
       yield* asOwner([
         `GRANT SELECT ON provider_connections, grant_locks TO ${nameOf("reader")}`,
         `GRANT UPDATE (scopes, expires_at) ON grants TO ${nameOf("reader")}`,
+        `GRANT ALL ON dpop_proofs TO ${nameOf("provisioner")}`,
+        `GRANT UPDATE ON dpop_proofs TO ${nameOf("reader")}`,
         `GRANT EXECUTE ON FUNCTION revoke_grants TO ${nameOf("provisioner")}`
       ])
       yield* asOwner(grantPrivileges({ prefix: database }))
       const forbidden = [
         "SELECT provider FROM provider_connections",
         "SELECT * FROM grant_locks",
-        "SELECT * FROM dpop_proofs",
+        "UPDATE dpop_proofs SET expires_at = now()",
         "UPDATE grants SET expires_at = now()"
       ]
       yield* Effect.provide(Effect.forEach(forbidden, denied), as("reader"))
+      const check = "INSERT INTO dpop_proofs (digest, expires_at) SELECT NULL, NULL WHERE false"
+      yield* Effect.provide(SqlClient.SqlClient.use((sql) => sql.unsafe(check)), as("reader"))
+      yield* Effect.provide(denied(check), as("provisioner"))
       yield* Effect.provide(denied("SELECT revoke_grants('c', NULL, NULL, NULL, false)"), as("provisioner"))
     }))
 
