@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as http from "node:http"
-import type * as net from "node:net"
+import * as net from "node:net"
 
 /** A request as the provider received it. */
 export interface ReceivedRequest {
@@ -181,9 +181,22 @@ export const contractBank = (
     ({ bank }) => bank
   )
 
-/** A bank that answers nothing: no program listens at its address. */
-export const closedBank = (otherRequests: OtherRequests): Effect.Effect<ContractBank> =>
-  Effect.scoped(contractBank({}, otherRequests))
+/**
+ * A bank that answers nothing: no program listens at its address, until the scope closes. The port belongs to a connection meanwhile, so
+ * that no bank of another case gets it.
+ */
+export const closedBank = (otherRequests: OtherRequests): Effect.Effect<ContractBank, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const bank = yield* contractBank({}, otherRequests)
+    const port = Number(new URL(bank.baseUrl).port)
+    const socket = yield* Effect.acquireRelease(
+      Effect.callback<net.Socket>((resume) => {
+        const socket = net.connect(port, "127.0.0.1", () => resume(Effect.succeed(socket)))
+      }),
+      (socket) => Effect.sync(() => socket.destroy())
+    )
+    return { ...bank, baseUrl: `http://127.0.0.1:${socket.localPort}` }
+  })
 
 /** A bank whose name does not resolve, on any network: a label of a name has 63 characters at most. */
 export const unknownBank: Effect.Effect<ContractBank> = Effect.succeed({

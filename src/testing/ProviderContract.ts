@@ -8,7 +8,7 @@
  *
  *     for (const { name, run } of ProviderContract.cases(options)) it(name, () => Effect.runPromise(run))
  *
- * `it.effect` of `@effect/vitest` runs it, too, and prints a failure twice. Each case takes milliseconds: the kit runs the adapter under a clock of its own, and moves it. The bank listens on a free port
+ * `it.effect` of `@effect/vitest` runs it, too, and prints a failure twice. Each case takes milliseconds: the kit runs the adapter under a clock of its own, and moves it. Cases may run at the same time. The bank listens on a free port
  * of 127.0.0.1, so a case needs Node.
  */
 import * as Duration from "effect/Duration"

@@ -42,7 +42,9 @@ const payloadCase = (
   judge: (payloads: PayloadSchemas | undefined) => Effect.Effect<string | null>
 ): ContractCase => {
   const name = `payloads: ${rule}`
-  const declared = Effect.flatMap(closedBank(kit.otherRequests), (bank) => declaredPayloads(kit.subject, bank))
+  const declared = Effect.flatMap(closedBank(kit.otherRequests), (bank) => declaredPayloads(kit.subject, bank)).pipe(
+    Effect.scoped
+  )
   return {
     name,
     run: Effect.flatMap(

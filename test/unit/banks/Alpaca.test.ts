@@ -59,11 +59,13 @@ const unmet = new Set([
   "submit: nothing was sent if the name of the bank does not resolve"
 ])
 
-describe.each(["order", "bounded_order"])("The adapter for Alpaca follows the contract, for the type %s:", (type) => {
+const types = ["order", "bounded_order"]
+
+describe.concurrent.each(types)("The adapter for Alpaca follows the contract, for the type %s:", (type) => {
   const cases = ProviderContract.cases({
     adapter: (baseUrl) => Alpaca.at({ baseUrl, keys }),
     operation: { type },
-    otherTypes: ["order", "bounded_order"],
+    otherTypes: types,
     terms: Alpaca.orderTerms,
     expects: [
       order,

@@ -170,7 +170,7 @@ const kits: ReadonlyArray<readonly [type: string, options: ProviderContract.Prov
   }]
 ]
 
-describe.each(kits)("The contract of providers, for the type %s", (_, options) => {
+describe.concurrent.each(kits)("The contract of providers, for the type %s", (_, options) => {
   for (const { name, run } of ProviderContract.cases(options)) it(name, () => Effect.runPromise(run))
 })
 

@@ -56,7 +56,7 @@ const sent = (payload: Schema.JsonObject) => ({
 const about = (status: number, body: (reference: string) => Schema.Json) => (subject: ProviderContract.AnswerSubject) =>
   signedAnswer(subject.id, status, body(subject.reference))
 
-describe("The adapter for Open Banking UK follows the contract:", () => {
+describe.concurrent("The adapter for Open Banking UK follows the contract:", () => {
   const cases = ProviderContract.cases({
     adapter: (baseUrl) => OpenBankingUk.at(optionsAt(baseUrl)),
     operation: { type: "domestic_payment", resource_owner: "owner-1" },
