@@ -18,7 +18,7 @@ const HoldText = ({ hold, acknowledged, unsent }: {
       : "Placed"}
     <span class="secondary">
       {hold.kind === "approval"
-        ? hold.outlasts_approval
+        ? hold.by_operator
           ? "It waits for its approval."
           : "Only the decision of its resource owner or of an operator releases it."
         : acknowledged

@@ -62,20 +62,18 @@ const hold: ActionText = {
     "If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
     schedule.hold === null
       ? "It can be released or cancelled at any time after that."
-      : "Its approval does not end this hold."
+      : "Only a release ends this hold."
   ],
   severe: true,
   final: false,
-  possible: ({ approval, operation, schedule }) =>
-    operation.state === "accepted"
-    && (schedule.hold === null || approval?.state === "pending" && !schedule.hold.outlasts_approval)
+  possible: ({ operation, schedule }) => operation.state === "accepted" && !schedule.hold?.by_operator
 }
 
 const releaseConsequences = ({ provider, schedule: { hold, unsent } }: Detail): ReadonlyArray<string> =>
   hold?.kind === "approval"
     ? ["It waits for its approval."]
     : [
-      ...unsent ? ["No worker had claimed the operation when it was held, so it was never sent."] : [
+      ...unsent ? ["The operation was never sent."] : [
         ...hold?.kind === "failover"
           ? ["The database failed over, and may have lost the record that this operation was sent."]
           : [],
@@ -94,7 +92,7 @@ const release: ActionText = {
   consequences: releaseConsequences,
   severe: true,
   final: true,
-  possible: ({ schedule: { hold } }) => hold !== null && (hold.kind !== "approval" || hold.outlasts_approval === true)
+  possible: ({ schedule: { hold } }) => hold !== null && (hold.kind !== "approval" || hold.by_operator === true)
 }
 
 const read: ActionText = {
@@ -122,7 +120,7 @@ const approve: ActionText = {
   meaning: "Workers may claim the operation, unless an operator holds it, and send it to its provider.",
   consequences: ({ schedule }) => [
     "The payment or transfer happens, to exactly this payee and with exactly this amount.",
-    schedule.hold?.outlasts_approval
+    schedule.hold?.by_operator
       ? "It is sent once it is released."
       : "A worker may send it within a second."
   ],

@@ -13,12 +13,12 @@ import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import { workerSeenWithin } from "../domain/operators/FiguresForm.ts"
 import type { ActingOperator } from "../domain/operators/OperatorView.ts"
-import { nothingToDo } from "../domain/operators/recordTexts.ts"
 import { makeRecord } from "../services/sql/actionRecords.ts"
 import { keepWaitingStatement } from "../services/sql/queue/SqlHolds.ts"
 import {
   claimableTimeline,
   epochOf,
+  heldByOperator,
   instantAt,
   isHome,
   millis,
@@ -269,24 +269,16 @@ const roundStatement = `
     EXISTS (SELECT FROM operator_actions WHERE id = $3::uuid) AS has_record
   FROM ledger_home h`
 
-/** The results of a hold that the operator wants: also if it was held already, by the switchover. */
-const holdResults = `'done', '${nothingToDo.hold}'`
-
 /**
  * `$1`: the old timeline. `$2`: the mark. `$3`: when the switchover began. `$4`: whether no worker could claim since.
  *
- * A reconciler, a hint or an operator that touched the operation changed its due time or its examination. An operator who held it
- * changed neither, and is in the record.
+ * A reconciler or a hint that touched the operation changed its due time or its examination. An operator who holds it changed neither.
  */
 const releaseStatement = `
   UPDATE operations o SET timeline = (SELECT ledger_timeline()), hold_placed = false, due_at = now(), waiting = false
   WHERE o.state = 'accepted' AND o.timeline = $1 AND o.examined_timeline IS NULL AND NOT o.acknowledged
     AND CASE WHEN o.hold_placed
-      THEN o.due_at = ${instantAt("$2")} AND NOT EXISTS (
-        SELECT FROM operator_actions a
-        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result IN (${holdResults})
-          AND a.at >= ${instantAt("$3")}
-      )
+      THEN o.due_at = ${instantAt("$2")} AND NOT ${heldByOperator}
       ELSE $4::boolean AND o.created_at >= ${instantAt("$3")} AND o.timeline < (SELECT ledger_timeline()) END
   RETURNING 1`
 

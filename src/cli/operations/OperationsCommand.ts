@@ -142,8 +142,8 @@ const hold = oneOrAll(
 
 const release = oneOrAll(
   "release",
-  "Release every held operation, at once. Use it only if the failover lost no data. It needs --reason",
-  (actions, operator) => Effect.map(actions.releaseAll(operator), (released) => ({ released }))
+  "Release every held operation, at once, except those that operators hold. Use it only if the failover lost no data. It needs --reason",
+  (actions, operator) => actions.releaseAll(operator)
 ).pipe(
   Command.withDescription(
     "Let workers submit an operation that is held after a failover or a restored backup. Use it only if you are sure "

@@ -106,20 +106,20 @@ const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArra
   {
     label: "cause",
     value: hold.kind === "approval"
-      ? hold.outlasts_approval === true
+      ? hold.by_operator === true
         ? "it waits for an approval, and an operator holds it"
         : "it waits for an approval"
-      : unsent
+      : unsent || hold.by_operator === true
       ? "an operator"
       : hold.kind === "failover"
       ? "the timeline of the database changed"
-      : "an operator, a move of the ledger or a late report"
+      : "a move of the ledger, a hold of all, a late report or a comparison with the witness"
   },
   ...unsent ? [] : [{ label: "examined", value: yesNo(hold.examined) }],
   {
     label: "release",
     value: hold.kind === "approval"
-      ? hold.outlasts_approval === true ? "possible now; then it waits for its approval" : "by its approval alone"
+      ? hold.by_operator === true ? "possible now; then it waits for its approval" : "by its approval alone"
       : unsent
       ? "possible now: it was never sent"
       : hold.releasable_from === null

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ClaimBatch } from "../../domain/Submission.ts"
 import { holdAllStatement, keepWaitingStatement, released } from "../../services/sql/queue/SqlHolds.ts"
-import { awaitsApproval, endClaims, isHome } from "../../services/sql/queueFragments.ts"
+import { awaitsApproval, endClaims, heldByOperator, isHome } from "../../services/sql/queueFragments.ts"
 import { orUnavailable, type StoreUnavailable } from "../../services/StoreUnavailable.ts"
 
 /** A batch that the witness has and the ledger lacks. */
@@ -233,10 +233,10 @@ const takeReleaseStatement = `
   UPDATE ledger_home SET is_release_due = false
   WHERE is_release_due AND epoch = $1::uuid AND epoch_life = $2 AND ledger_life() = $2 RETURNING 1`
 
-/** Holds those that only the timeline held until now. An examination still counts: a status read can release them. */
+/** Holds those that only the timeline held until now. No hold proves anything any more. An examination still counts: a status read can release them. */
 const keepHeldStatement = `
   UPDATE operations o SET hold_placed = true, unsent_in = NULL
-  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval}) AND o.timeline < (SELECT ledger_timeline())`
+  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval} OR ${heldByOperator}) AND o.timeline < (SELECT ledger_timeline())`
 
 /** Those that only the timeline holds. `releaseAll` also releases those with a hold. */
 const releaseStatement = `

@@ -65,7 +65,7 @@ export type NextAction = typeof NextAction.Type
 /** Why an accepted operation is held. */
 export const Hold = Schema.Struct({
   /**
-   * `placed`: by an operator, a move of the ledger or a late report. `failover`: the timeline of the database changed. `approval`: it waits for
+   * `placed`: by an operator, a move of the ledger, a late report or the witness. `failover`: the timeline of the database changed. `approval`: it waits for
    * the decision of a person, and was never sent.
    */
   kind: Schema.Literals(["placed", "failover", "approval"]),
@@ -73,8 +73,8 @@ export const Hold = Schema.Struct({
   examined: Schema.Boolean,
   /** When it can be released at the earliest if it is not `unsent`. Null: not examined yet, or its provider confirmed that it received it. */
   releasable_from: Schema.NullOr(Timestamp),
-  /** It waits for an approval, and an operator holds it, too, so an approval leaves it held. */
-  outlasts_approval: Schema.optionalKey(Schema.Literal(true))
+  /** An operator holds it, so only a release of this operation ends the hold: no approval, and no proof. */
+  by_operator: Schema.optionalKey(Schema.Literal(true))
 })
 export type Hold = typeof Hold.Type
 

@@ -148,14 +148,14 @@ const causes = {
 const actionOnHeld = (situation: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
   const { acknowledged, question, schedule, standing } = situation
   const at = unlessPast(schedule.due_at, now)
-  const cause = causes[hold.kind]
+  const cause = hold.kind === "placed" && hold.by_operator === true ? "An operator holds it." : causes[hold.kind]
   if (hold.kind === "approval") {
-    const held = hold.outlasts_approval === true ? " An operator holds it, so an approval leaves it held." : ""
+    const held = hold.by_operator === true ? " An operator holds it, so an approval leaves it held." : ""
     const reason = `${cause} Without a decision in time it is cancelled.${held}`
     return { by: "operator", action: "Its resource owner or an operator approves or denies it.", at: null, reason }
   }
   if (schedule.unsent) {
-    const reason = "An operator holds it. No worker had claimed it, so it was never sent."
+    const reason = "An operator holds it, and it was never sent."
     return { by: "operator", action: "An operator may release or cancel it.", at: null, reason }
   }
   const received = `${cause} Its provider received it, so it is never released.`

@@ -38,12 +38,13 @@ export const makeHolds = (table: MemoryQueueTable) => {
 
   const released = (record: MemoryRecord): Operation => {
     const awaits = awaitsApproval(record)
+    const staysHeld = awaits || record.hold_outlasts_approval
     return update({
       ...record,
       operation: { ...record.operation, under_review: awaits && record.operation.under_review },
       timeline: memory.cluster.timeline,
-      hold_placed: awaits,
-      unsent_in: awaits ? memory.cluster.holds : null,
+      hold_placed: staysHeld,
+      unsent_in: staysHeld ? memory.cluster.holds : null,
       examined_timeline: null,
       due_at: millis(),
       waiting: false,
@@ -56,18 +57,18 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const placed = (record: MemoryRecord): Operation =>
     update({ ...record, hold_placed: true, unsent_in: null, examined_timeline: null, due_at: millis() }).operation
 
-  const placedUnsent = (record: MemoryRecord): Operation => {
+  const placedByOperator = (record: MemoryRecord): Operation => {
+    const held = { ...record, hold_placed: true, hold_outlasts_approval: true }
+    if (!isFree(record, memory.cluster.timeline)) return update(held).operation
     const unsent_in = isUnsent(record, memory) ? memory.cluster.holds : null
-    return update({ ...record, hold_placed: true, unsent_in, due_at: millis() }).operation
+    return update({ ...held, unsent_in, due_at: millis() }).operation
   }
 
   const hold = (id: OperationId) =>
-    withRecord(memory, id, (record) => {
-      if (isFree(record, memory.cluster.timeline)) return Effect.sync(() => placedUnsent(record))
-      return awaitsApproval(record) && !record.hold_outlasts_approval
-        ? Effect.sync(() => update({ ...record, hold_outlasts_approval: true, due_at: millis() }).operation)
-        : holdResult(record.operation)
-    })
+    withRecord(memory, id, (record) =>
+      record.operation.state === "accepted" && !record.hold_outlasts_approval
+        ? Effect.sync(() => placedByOperator(record))
+        : holdResult(record.operation))
 
   const releasedByOperator = (record: MemoryRecord) => released({ ...record, hold_outlasts_approval: false })
 
@@ -101,8 +102,8 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const releaseAll = Effect.sync(() =>
     records().filter((record) =>
       isPresentLedger(memory) && isHeld(record, memory.cluster.timeline) && !record.acknowledged
-      && (!awaitsApproval(record) || record.hold_outlasts_approval && isUnsent(record, memory))
-    ).map(releasedByOperator).length
+      && !awaitsApproval(record) && !record.hold_outlasts_approval
+    ).map(released).length
   )
 
   /** See `endClaims` of the SQL queue. */

@@ -39,7 +39,7 @@ import { makeSql as makeLedger } from "../sql/ledger/SqlOperationLedger.ts"
 import { type Instant, instantOf, publicColumns, sealedTermsOf, type TermsRow } from "../sql/OperationRow.ts"
 import { makeHolds } from "../sql/queue/SqlHolds.ts"
 import { makeStatusReads } from "../sql/queue/SqlStatusReads.ts"
-import { isFree, isUnsent, mayHold } from "../sql/queueFragments.ts"
+import { heldByOperator, isFree, isUnsent, mayHold } from "../sql/queueFragments.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export class OperatorActions extends Context.Service<OperatorActions, {
@@ -93,8 +93,8 @@ export class OperatorActions extends Context.Service<OperatorActions, {
   ) => Effect.Effect<ReadonlyMap<OperationId, ShownTerms>, StoreUnavailable>
   /** Holds all accepted operations, and ends all claims (`Holds.holdAll`). `StoreUnavailable` as in `perform`. */
   readonly holdAll: (operator: ActingOperator) => Effect.Effect<HeldAll, StoreUnavailable>
-  /** Releases all held operations (`Holds.releaseAll`), and returns how many. `StoreUnavailable` as in `perform`. */
-  readonly releaseAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
+  /** Releases all held operations (`Holds.releaseAll`). `StoreUnavailable` as in `perform`. */
+  readonly releaseAll: (operator: ActingOperator) => Effect.Effect<ReleasedAll, StoreUnavailable>
 }>()("financial-agents-gateway/services/operators/OperatorActions") {
   static readonly layer: Layer.Layer<
     OperatorActions,
@@ -104,6 +104,12 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     OperatorActions,
     Effect.suspend(() => make)
   )
+}
+
+/** How many operations a release of all released, and how many stay held because an operator holds them. */
+export interface ReleasedAll {
+  readonly released: number
+  readonly held_by_operators: number
 }
 
 /** The operation after an action, and the result that is recorded of it: `done`, or one of `nothingToDo`. */
@@ -261,6 +267,12 @@ const make = Effect.gen(function*() {
       ))
     )
 
+  const releaseAll = Effect.gen(function*() {
+    const released = yield* holds.releaseAll
+    const [left] = yield* orUnavailable(sql.unsafe<Pick<ReleasedAll, "held_by_operators">>(heldByOperatorsStatement))
+    return { released, ...left! } satisfies ReleasedAll
+  })
+
   const showTerms = Effect.fn("OperatorActions.showTerms")(
     (ids: ReadonlyArray<OperationId>, operator: ActingOperator) =>
       orUnavailable(sql.withTransaction(Effect.gen(function*() {
@@ -280,9 +292,12 @@ const make = Effect.gen(function*() {
     checkAdvance,
     showTerms,
     holdAll: onAll("hold_all", holds.holdAll, ({ held, indeterminate }) => held + indeterminate),
-    releaseAll: onAll("release_all", holds.releaseAll, (released) => released)
+    releaseAll: onAll("release_all", releaseAll, ({ released }) => released)
   })
 })
+
+const heldByOperatorsStatement =
+  `SELECT count(*)::float8 AS held_by_operators FROM operations o WHERE ${heldByOperator}`
 
 const termsStatement = `
   SELECT ${publicColumns}, o.terms, o.terms_key_id FROM operations o WHERE o.id = ANY ($1::uuid[]) AND o.terms IS NOT NULL`

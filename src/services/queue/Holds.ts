@@ -29,9 +29,8 @@ export class Holds extends Context.Service<Holds, {
   readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
   /**
    * Holds an `accepted` operation. A free one was never sent, and the hold keeps the proof until a failover or `holdAll`: until then
-   * no status is read, and it can be released at once. A held operation stays as it is, so its examination still counts. But the hold of
-   * one that waits for an approval outlasts the decision, until a `release`. A claim that comes first wins, and the call
-   * then fails with `IllegalTransition`.
+   * no status is read, and it can be released at once. Only a `release` ends it: neither an approval nor a proof does. What something else
+   * holds gets this hold, too, and keeps its examination. A claim that comes first wins, and the call then fails with `IllegalTransition`.
    *
    * After `StoreUnavailable` it is unknown whether the operation is held: repeat the call.
    */
@@ -54,7 +53,8 @@ export class Holds extends Context.Service<Holds, {
     id: OperationId
   ) => Effect.Effect<Operation, OperationNotFound | StillHeld | IllegalTransition | StoreUnavailable>
   /**
-   * Does the same after a status read proved that the provider never received the operation. `send_before` is that of the read.
+   * Does the same after a status read proved that the provider never received the operation. `send_before` is that of the read. What an
+   * operator holds stays held, with this proof.
    * Fails with `StaleOperation` if it differs by now: the operation may have been released, claimed and held again. It also
    * fails while the earlier claim holder may still send the operation. The next read may prove it again.
    */
@@ -64,8 +64,7 @@ export class Holds extends Context.Service<Holds, {
   ) => Effect.Effect<void, OperationNotFound | StaleOperation | StoreUnavailable>
   /**
    * Releases all held operations, and returns how many. For a failover that is known to have lost nothing. Acknowledged
-   * operations stay held, and those that wait for an approval: each needs a release of its own before a decision counts. Only a `hold` on
-   * one that was provably never sent ends.
+   * operations stay held, those of a `hold`, and those that wait for an approval: each needs a release of its own.
    */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Holds") {}

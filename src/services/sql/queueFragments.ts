@@ -46,8 +46,11 @@ export const awaitsApproval = "(o.state = 'accepted' AND coalesce(o.approval = '
 /** Only its decision ends the hold. What a failover or a move may have lost is released first, and then waits for its decision. */
 export const needsDecision = `(${awaitsApproval} AND is_unsent(o))`
 
-/** An operator may hold it: it is free, or so far only its approval holds it. */
-export const mayHold = `(o.state = 'accepted' AND ${isFree} OR ${awaitsApproval} AND NOT o.hold_outlasts_approval)`
+/** An operator holds it: `migrations/0047_operator_holds.sql`. No approval and no proof ends that, only the release of this operation. */
+export const heldByOperator = "(o.state = 'accepted' AND o.hold_placed AND o.hold_outlasts_approval)"
+
+/** An operator may hold it, also if something else holds it. */
+export const mayHold = `(o.state = 'accepted' AND NOT ${heldByOperator})`
 
 /** Places a hold. The examination before it does not count any more. */
 export const placeHold = "hold_placed = true, examined_timeline = NULL"

@@ -178,7 +178,7 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
       Effect.gen(function*() {
         const { page } = yield* addOperation(111, "failover", pendingApproval)
         yield* Effect.promise(async () => {
-          await (await ask(page, "Hold")).getByText("Its approval does not end this hold.").waitFor()
+          await (await ask(page, "Hold")).getByText("Only a release ends this hold.").waitFor()
         })
       })
   )

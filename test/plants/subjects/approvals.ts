@@ -45,9 +45,6 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("in memory, an approval leaves the hold of an operator", memory)
     .edit("hold_placed: record.hold_outlasts_approval,", "hold_placed: false,")
     .foundBy(...holdTests),
-  plant("the hold of an operation that waits for an approval is done", "src/services/sql/queueFragments.ts")
-    .edit(" OR ${awaitsApproval} AND NOT o.hold_outlasts_approval)", ")")
-    .foundBy(...holdTests, postgres("services/operators/OperatorActions", "holds what waits for an approval")),
   plant(
     "the queue of held operations has one that waits for an approval, too, if an operator holds it",
     searchStatements
@@ -57,17 +54,8 @@ export const approvals: ReadonlyArray<Plant> = [
   plant("a held operation tells what a person must end first", searchStatements)
     .edit("${needsDecision} AND NOT o.hold_outlasts_approval THEN", "${needsDecision} THEN")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
-  plant("a status read releases no hold of an operator on an operation that waits", holdsFile)
-    .edit("o.hold_outlasts_approval AND $2 IS NOT NULL", "false")
-    .foundBy(...holdTests),
   plant("a release ends the hold of an operator on an operation that waits", holdsFile)
     .edit(" OR NOT ${needsDecision} OR o.hold_outlasts_approval)", " OR NOT ${needsDecision})")
-    .foundBy(...holdTests),
-  plant("a release of all ends the holds of operators on operations that wait", holdsFile)
-    .edit("(NOT ${awaitsApproval} OR o.hold_outlasts_approval AND ${isUnsent})\n", "NOT ${awaitsApproval}\n")
-    .foundBy(...holdTests),
-  plant("a release of all ends no hold of an operator that a failover followed", holdsFile)
-    .edit("OR o.hold_outlasts_approval AND ${isUnsent})\n", "OR o.hold_outlasts_approval)\n")
     .foundBy(...holdTests),
   plant("an approval has one decision", file)
     .edit("IF OLD.state <> 'pending' OR NEW.state = 'pending' THEN", "IF NEW.state = 'pending' THEN")
@@ -103,12 +91,18 @@ export const approvals: ReadonlyArray<Plant> = [
     )
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
   plant("a release proves that an operation which waits was never sent", holdsFile)
-    .edit("unsent_in = CASE WHEN ${awaitsApproval} THEN (SELECT history FROM ledger_home) END, due_at", "due_at")
+    .edit(
+      "unsent_in = CASE WHEN ${awaitsApproval} OR ${keepsHold} THEN (SELECT history FROM ledger_home) END, due_at",
+      "due_at"
+    )
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
   plant("the word of an operator about all operations proves nothing of one that waits", holdsFile)
-    .edit("'accepted' AND (NOT ${awaitsApproval} OR o.hold_outlasts_approval AND ${isUnsent})", "'accepted'")
+    .edit("'accepted' AND NOT ${awaitsApproval} AND", "'accepted' AND")
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
-  plant("an operation gets a new proof only once it was examined, and no earlier holder can send it", file)
+  plant(
+    "an operation gets a new proof only once it was examined, and no earlier holder can send it",
+    "migrations/0047_operator_holds.sql"
+  )
     .edit(
       "      AND OLD.examined_timeline = ledger_timeline() AND OLD.send_before <= now()) IS NOT TRUE",
       ") IS NOT TRUE"
@@ -119,8 +113,8 @@ export const approvals: ReadonlyArray<Plant> = [
     .foundBy(postgres("cluster/witness/Verifications", "releases only what the timeline alone holds")),
   plant("an operation that waits loses its proof where the witness proves nothing", verifications)
     .edit(
-      "SET hold_placed = true, unsent_in = NULL\n  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval})",
-      "SET hold_placed = true\n  WHERE o.state = 'accepted' AND NOT o.hold_placed"
+      "SET hold_placed = true, unsent_in = NULL\n  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval} OR",
+      "SET hold_placed = true\n  WHERE o.state = 'accepted' AND (NOT o.hold_placed OR"
     )
     .foundBy(postgres("cluster/witness/Verifications", "keeps held for good")),
   plant("the command line gives no digest without the terms", "src/cli/approvals/ApprovalsCommand.ts")

@@ -72,12 +72,12 @@ export const console: ReadonlyArray<Plant> = [
     "the hold of an operator on an operation that waits is shown after a failover, too",
     "src/services/sql/operators/OperatorRow.ts"
   )
-    .edit("(${awaitsApproval} AND o.hold_outlasts_approval)", "(${needsDecision} AND o.hold_outlasts_approval)")
+    .edit("${heldByOperator} AS by_operator", "(${needsDecision} AND ${heldByOperator}) AS by_operator")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
   plant("an operation that waits for an approval can be held after a failover, too", "console/operation/actions.ts")
     .edit(
-      "approval?.state === \"pending\" && !schedule.hold.outlasts_approval",
-      "schedule.hold.kind === \"approval\" && !schedule.hold.outlasts_approval"
+      "operation.state === \"accepted\" && !schedule.hold?.by_operator",
+      "operation.state === \"accepted\" && schedule.hold?.kind !== \"failover\" && !schedule.hold?.by_operator"
     )
     .foundBy(long("console/Actions", "is offered after a failover")),
   plant("late work of operations that nothing allows is no further problem", findProblems)

@@ -10,6 +10,9 @@ const switchover = "src/cluster/Switchover.ts"
 const guard = "src/cluster/historyGuard.ts"
 const unsent = "migrations/0020_unsent_operations.sql"
 
+const operatorHolds = "migrations/0047_operator_holds.sql"
+const operatorHold = postgres("services/queue/OperatorHolds", "ends with the release of the operation alone")
+
 export const holds: ReadonlyArray<Plant> = [
   plant("no claim is given in a ledger that was restored into its own database", "src/services/sql/queueFragments.ts")
     .edit(
@@ -68,13 +71,13 @@ export const holds: ReadonlyArray<Plant> = [
   plant("nothing is cancelled in a ledger that may lack claims", unsent)
     .edit("SELECT NOT o.acknowledged AND is_present_ledger(o.timeline) AND CASE", "SELECT NOT o.acknowledged AND CASE")
     .foundBy(story("or may have been before a failover")),
-  plant("the database cancels only what was provably never sent", "migrations/0035_approvals.sql")
+  plant("the database cancels only what was provably never sent", operatorHolds)
     .edit(
       "AND (OLD.state = 'accepted' OR OLD.return_reason IS NOT NULL) AND NOT is_unsent(OLD)\n  THEN",
       "AND false\n  THEN"
     )
     .foundBy(postgres("services/ledger/Cancellation"), postgres("services/schema/ForbiddenStatements")),
-  plant("no statement claims of a held operation that it was never sent", "migrations/0035_approvals.sql")
+  plant("no statement claims of a held operation that it was never sent", operatorHolds)
     .edit("    AND (OLD.hold_placed OR NOT is_unsent(OLD))\n", "    AND false\n")
     .foundBy(postgres("services/schema/ForbiddenStatements")),
   plant("a late report of a worker ends the proof of a hold", "src/services/sql/queue/SqlOutcomes.ts")
@@ -156,10 +159,7 @@ export const holds: ReadonlyArray<Plant> = [
     .edit("WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}", "WHEN 'accepted' THEN true")
     .foundBy(story("a status read delays no release")),
   plant("a switchover never releases what an operator held meanwhile", switchover)
-    .edit(
-      " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result IN (${holdResults})\n          AND a.at >= ${instantAt(\"$3\")}\n      )",
-      ""
-    )
+    .edit(" AND NOT ${heldByOperator}\n", "\n")
     .foundBy(long("cluster/Switchover", "leaves held what an operator, an earlier failover")),
   plant("a switchover begins only without running workers", switchover)
     .edit("    if (workers.length > 0) return yield* new WorkersRunning({ workers })\n", "")
@@ -239,8 +239,42 @@ export const holds: ReadonlyArray<Plant> = [
   plant("a settled operation is not reviewed", sqlOperationLedger)
     .edit("o.due_at IS NOT NULL AND ($2 OR NOT", "($2 OR NOT")
     .foundBy(story("a review begins and ends")),
-  plant("a hold of one operation changes none that is held already", holdsFile)
-    .edit("AND ${mayHold}\n  RETURNING", "AND o.state = 'accepted'\n  RETURNING")
+  plant("an operator can hold what something else holds", fragments)
+    .edit("(o.state = 'accepted' AND NOT ${heldByOperator})", "(o.state = 'accepted' AND ${isFree})")
+    .foundBy(
+      operatorHold,
+      postgres("services/ledger/Approvals", "ends no hold of an operator"),
+      postgres("services/operators/OperatorActions", "holds what waits for an approval")
+    ),
+  plant("a status read ends no hold of an operator", holdsFile)
+    .edit("releasedExcept(`(${heldByOperator} AND $2 IS NOT NULL)`)", "releasedExcept(\"false\")")
+    .foundBy(operatorHold, postgres("services/ledger/Approvals", "ends no hold of an operator")),
+  plant("a proof leaves held what an operator holds", holdsFile)
+    .edit("hold_placed = (${awaitsApproval} OR ${keepsHold})", "hold_placed = ${awaitsApproval}")
+    .foundBy(operatorHold),
+  plant("in memory, a proof leaves held what an operator holds", "src/services/memory/MemoryHolds.ts")
+    .edit("const staysHeld = awaits || record.hold_outlasts_approval\n", "const staysHeld = awaits\n")
+    .foundBy(operatorHold),
+  plant("the database takes a proof of what an operator holds", operatorHolds)
+    .edit("(OLD.approval = 'pending' OR OLD.hold_outlasts_approval)", "OLD.approval = 'pending'")
+    .foundBy(operatorHold),
+  plant("a release of all neither releases nor proves what an operator holds", holdsFile)
+    .edit(" AND NOT ${heldByOperator}\n", "\n")
+    .foundBy(operatorHold),
+  plant("a release of all counts what operators hold", "src/services/operators/OperatorActions.ts")
+    .edit("FROM operations o WHERE ${heldByOperator}`", "FROM operations o WHERE false`")
+    .foundBy(postgres("services/operators/OperatorActions", "on all operations is recorded")),
+  plant("a hold of an operator keeps its proof over a failover that lost no claim", holdsFile)
+    .edit("WHERE (${awaitsApproval} OR ${heldByOperator}) AND", "WHERE ${awaitsApproval} AND")
+    .foundBy(postgres("cluster/witness/Verifications", "releases only what the timeline alone holds")),
+  plant(
+    "a hold of an operator loses its proof where the witness proves nothing",
+    "src/cluster/witness/Verifications.ts"
+  )
+    .edit(" OR ${awaitsApproval} OR ${heldByOperator})", " OR ${awaitsApproval})")
+    .foundBy(postgres("cluster/witness/Verifications", "keeps held for good")),
+  plant("a hold of what is held already keeps its examination", holdsFile)
+    .edit("SET hold_placed = true, due_at = CASE", "SET ${placeHold}, due_at = CASE")
     .foundBy(story("keeps the examination")),
   plant("a ledger that is behind is held only after ten looks in a row", guard)
     .edit("if (++looksBehind < patience || isHolding) return", "if (isHolding) return")

@@ -147,7 +147,7 @@ describe("An action of an operator", () => {
       assert.include(stderr, "is held, and nothing proves that it was never sent")
       assert.strictEqual(
         (yield* act(["release", "--all", "--operator", "anna", "--reason", "none lost"])).stdout,
-        "{\"released\":1}\n"
+        "{\"released\":1,\"held_by_operators\":0}\n"
       )
       const printed = [
         yield* act(["hold", id, "--operator", "anna", "--reason", "a call"]),

@@ -113,7 +113,8 @@ describe("work", () => {
         indeterminate: 0
       })
       assert.deepStrictEqual(yield* result(["operations", "release", "--all", "--reason", "a test"], env), {
-        released: 3
+        released: 3,
+        held_by_operators: 0
       })
       yield* worker(url, withBoth)
       yield* until(old, "succeeded")
@@ -181,7 +182,8 @@ describe("operations", () => {
         assert.match(stderr, refusal)
       }
       assert.deepStrictEqual(yield* result(["operations", "release", "--all", "--reason", "a test"], env), {
-        released: 1
+        released: 1,
+        held_by_operators: 0
       })
       const free = yield* result<Shown["operation"]>(["operations", "release", id], env)
       assert.strictEqual(free.state, "accepted", "an operation that is not held does not change")

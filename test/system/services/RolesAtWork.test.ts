@@ -218,7 +218,7 @@ describe("The generated roles", () => {
           (yield* Effect.flip(actions.perform("cancel", operation.id, operator)))._tag,
           "IllegalTransition"
         )
-        assert.strictEqual(yield* actions.releaseAll(operator), 1)
+        assert.deepStrictEqual(yield* actions.releaseAll(operator), { released: 0, held_by_operators: 1 })
         const { operations } = yield* search.list({ order: "newest", limit: 10 })
         assert.deepStrictEqual(yield* search.find("k"), operations)
         assert.deepStrictEqual((yield* search.detail(operation.id)).actions.map(({ action }) => action), [

@@ -19,8 +19,8 @@ import type { ProviderReference } from "../../../domain/Submission.ts"
 import type { ShownTerms } from "../../../domain/Terms.ts"
 import { fromRow, type Instant, instantOf, instantOrNull, type OperationRow, publicColumns } from "../OperationRow.ts"
 import {
-  awaitsApproval,
   hasLiveGrant,
+  heldByOperator,
   isExamined,
   isFree,
   isUnsent,
@@ -48,7 +48,7 @@ export interface OperatorRow extends OperationRow {
   readonly reviewed_at: Instant | null
   readonly acknowledged: boolean
   readonly hold_placed: boolean
-  readonly outlasts_approval: boolean
+  readonly by_operator: boolean
   readonly needs_decision: boolean
   readonly is_free: boolean
   readonly is_examined: boolean
@@ -113,7 +113,7 @@ const ofReversalRead = (column: "due_at" | "until") =>
 /** The columns of `OperatorRow`, of the row `o`. */
 export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `o.${name}`).join(", ")},
     ${isFree} AS is_free, ${needsDecision} AS needs_decision, coalesce(${isExamined}, false) AS is_examined,
-    (${awaitsApproval} AND o.hold_outlasts_approval) AS outlasts_approval,
+    ${heldByOperator} AS by_operator,
     CASE WHEN o.state IN ('accepted', 'submitting') THEN ${isUnsent} ELSE false END AS is_unsent,
     o.timeline <> ledger_timeline() AS is_of_other_timeline,
     (SELECT c.active FROM clients c WHERE c.id = o.client_id) AS client_active,
@@ -137,7 +137,7 @@ const holdOf = (row: OperatorRow): Hold | null =>
     kind: row.needs_decision ? "approval" : row.hold_placed ? "placed" : "failover",
     examined: row.is_examined,
     releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null,
-    ...row.outlasts_approval ? { outlasts_approval: true } : {}
+    ...row.by_operator ? { by_operator: true } : {}
   }
 
 /** What client, provider connection and grant allow now. */

@@ -18,6 +18,7 @@ import {
   awaitsApproval,
   claimableTimeline,
   endClaims,
+  heldByOperator,
   isExamined,
   isFree,
   isHome,
@@ -135,52 +136,55 @@ export const holdAllStatement = `
 
 /**
  * It waits for a claim of the same row, and then updates nothing. The hold keeps the proof that no worker had claimed the operation. One that
- * waits for an approval keeps what its hold knows, and stays held after the decision.
+ * is held already keeps its examination, its proof and its next status read.
  */
 const placeHoldStatement = `
-  UPDATE operations o SET hold_placed = true, due_at = now(), hold_outlasts_approval = ${awaitsApproval},
+  UPDATE operations o SET hold_placed = true, due_at = CASE WHEN ${isFree} THEN now() ELSE o.due_at END, hold_outlasts_approval = true,
     unsent_in = CASE WHEN o.hold_placed THEN o.unsent_in WHEN ${isUnsent} THEN (SELECT history FROM ledger_home) END
   WHERE o.id = $1 AND ${mayHold}
   RETURNING ${publicColumns}`
 
 /**
  * The columns of a released operation, which no other history can send. One that waits for an approval stays held, with the proof that it
- * was never sent.
+ * was never sent. So does one that an operator holds, if `keepsHold` is true.
  */
-export const released = `timeline = ledger_timeline(), hold_placed = ${awaitsApproval}, examined_timeline = NULL,
-    unsent_in = CASE WHEN ${awaitsApproval} THEN (SELECT history FROM ledger_home) END, due_at = now(),
-    waiting = false, send_before = NULL, under_review = o.under_review AND ${awaitsApproval},
+const releasedExcept = (keepsHold: string) =>
+  `timeline = ledger_timeline(), hold_placed = (${awaitsApproval} OR ${keepsHold}), hold_outlasts_approval = ${keepsHold},
+    unsent_in = CASE WHEN ${awaitsApproval} OR ${keepsHold} THEN (SELECT history FROM ledger_home) END, due_at = now(),
+    examined_timeline = NULL, waiting = false, send_before = NULL, under_review = o.under_review AND ${awaitsApproval},
     reviewed_at = now(), reading_since = NULL`
+
+/** The same by a proof, which ends no hold of an operator. */
+export const released = releasedExcept(heldByOperator)
 
 /**
  * For a change of the timeline that is proven to have lost no claim: operations that were provably never sent before it, and wait for an
- * approval, wait on. `$1` is the timeline before, or null for all.
+ * approval or for an operator, wait on. `$1` is the timeline before, or null for all.
  */
 export const keepWaitingStatement = `
   UPDATE operations o SET ${released}
-  WHERE ${awaitsApproval} AND NOT o.acknowledged AND o.unsent_in = (SELECT history FROM ledger_home)
+  WHERE (${awaitsApproval} OR ${heldByOperator}) AND NOT o.acknowledged AND o.unsent_in = (SELECT history FROM ledger_home)
     AND o.timeline < (SELECT ledger_timeline()) AND ($1::integer IS NULL OR o.timeline = $1)`
 
 /**
  * Releases nothing before the ledger was verified in its present life: a verification under way may be placing holds. It has only the word
  * of an operator that the failover lost nothing. So it leaves out what waits for an approval, and would end as cancelled by time: that may
- * have been approved and paid in the history that was lost. If it was provably never sent, the hold of an operator on it ends.
+ * have been approved and paid in the history that was lost. It also leaves out what an operator holds for another reason than the failover.
  */
 const releaseAllStatement = `
-  UPDATE operations o SET ${released}, hold_outlasts_approval = false
-  WHERE o.state = 'accepted' AND (NOT ${awaitsApproval} OR o.hold_outlasts_approval AND ${isUnsent})
+  UPDATE operations o SET ${released}
+  WHERE o.state = 'accepted' AND NOT ${awaitsApproval} AND NOT ${heldByOperator}
     AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
     AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())
   RETURNING 1`
 
 /**
  * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more. An operator
- * also releases one that was provably never sent. One that waits for an approval waits on, and the release ends the hold of an operator on
- * it; what a status read releases keeps that. `$2` is the `send_before` that a status read found: if it differs, the operation was
- * released and held again since.
+ * also releases one that was provably never sent, and ends the hold of an operator; a status read leaves that. One that waits for an approval
+ * waits on. `$2` is the `send_before` that a status read found: if it differs, the operation was released and held again since.
  */
 const releaseStatement = `
-  UPDATE operations o SET ${released}, hold_outlasts_approval = o.hold_outlasts_approval AND $2 IS NOT NULL
+  UPDATE operations o SET ${releasedExcept(`(${heldByOperator} AND $2 IS NOT NULL)`)}
   WHERE o.id = $1 AND o.state = 'accepted' AND (${isExamined} AND o.send_before <= now()
     AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
     OR $2 IS NULL AND o.hold_placed AND ${isUnsent})

@@ -124,12 +124,13 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
       const queue = yield* Queue
       const witness = yield* makeSqlVerifications
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
-      const [held, ...others] = yield* acceptSeveral(identity, 3)
+      const [held, heldLater, ...others] = yield* acceptSeveral(identity, 4)
       yield* queue.hold(held!)
       const waiting = yield* acceptWaiting(identity)
       yield* settled
       const earlier = yield* compare([])
       yield* failOver(provider)
+      yield* queue.hold(heldLater!)
 
       const { epoch, expected: { life }, verification } = yield* compare([])
       assert.deepStrictEqual(verification, { result: "proven", held: 0, missing: [] })
@@ -143,6 +144,8 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
       const claims = yield* queue.claim(provider, 9, terms)
       assert.sameMembers(claims.map(({ operation }) => operation.id), others)
       assert.isTrue(yield* isUnsent(waiting), "it waits for its approval as before")
+      assert.isTrue(yield* isUnsent(held!), "its hold proves what it proved before")
+      assert.isFalse(yield* isUnsent(heldLater!))
     }))
 
   it.effect.each(["begun", "unsettled"] as const)(
@@ -153,7 +156,8 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
         const witness = yield* makeSqlVerifications
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
-        const [examined] = yield* acceptSeveral(identity, 1)
+        const [examined, held] = yield* acceptSeveral(identity, 2)
+        yield* queue.hold(held!)
         const waiting = yield* acceptWaiting(identity)
         yield* failOver(provider)
         yield* queue.takeHeld(provider, 9, readTerms)
@@ -171,7 +175,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
         assert.strictEqual(verification?.result, "proven")
         assert.strictEqual(yield* witness.releaseProven(epoch, life), 0)
         assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
-        assert.isFalse(yield* isUnsent(waiting))
+        for (const id of [waiting, held!]) assert.isFalse(yield* isUnsent(id))
         assert.deepInclude(yield* Effect.flip(queue.release(unread!)), { _tag: "StillHeld", reason: "unexamined" })
 
         yield* sql`UPDATE operations SET send_before = now() - interval '1 second' WHERE id = ${examined!}`

@@ -85,8 +85,8 @@ const holds: Readonly<Record<string, l.Story>> = {
   "hold, approve": [l.hold(), none, decide(), none, l.release(), one],
   "approve, hold": [decide(), l.hold(), none, l.release(), one],
   "hold, release, approve": [l.hold(), none, l.hold(), none, l.release(), none, decide(), one],
-  "hold, release of all, approve": [l.hold(), none, l.releaseAll, none, decide(), one],
-  "hold, approve, release of all": [l.hold(), none, decide(), none, l.releaseAll, one],
+  "hold, release of all, approve": [l.hold(), none, l.releaseAll, none, decide(), none, l.release(), one],
+  "hold, approve, release of all": [l.hold(), none, decide(), none, l.releaseAll, none, l.release(), one],
   "hold, hold of all, status read": [
     [l.hold(), none, l.holdAll, none, examine, none, decide(), none],
     [l.release(), one]

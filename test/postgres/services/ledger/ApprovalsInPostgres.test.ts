@@ -289,7 +289,7 @@ layer(PostgresLedger, { excludeTestServices: true })("approvals in PostgreSQL", 
       yield* Effect.flatMap(Queue, ({ hold }) => hold(first!.id))
       assert.deepInclude(
         yield* held,
-        { outlasts_approval: true },
+        { by_operator: true },
         "the hold of an operator is shown after a failover, too"
       )
     }).pipe(Effect.provide(Layer.merge(OperationSearch.layer, LedgerFigures.layer))))

@@ -116,17 +116,22 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
           ({ operations }) => operations.map(({ operation }) => operation.id)
         )
       )
-      assert.notProperty(yield* holdOf, "outlasts_approval")
+      assert.notProperty(yield* holdOf, "by_operator")
       assert.deepStrictEqual(yield* queue, [])
       for (const action of ["hold", "hold", "release", "hold"] as const) {
         const { result } = yield* service.checkAction(action, id, operator, 1)
         assert.strictEqual((yield* service.perform(action, id, operator)).result, result)
       }
-      assert.deepInclude(yield* holdOf, { kind: "approval", outlasts_approval: true })
+      assert.deepInclude(yield* holdOf, { kind: "approval", by_operator: true })
       assert.deepStrictEqual(yield* queue, [id])
       yield* decide(id)
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
-      assert.deepStrictEqual(yield* holdOf, { kind: "placed", examined: false, releasable_from: null })
+      assert.deepStrictEqual(yield* holdOf, {
+        kind: "placed",
+        examined: false,
+        releasable_from: null,
+        by_operator: true
+      })
       assert.deepStrictEqual(yield* queue, [id])
       yield* service.perform("hold", id, operator)
       yield* service.perform("release", id, operator)
@@ -214,16 +219,17 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issueAtNewProvider()
       yield* operationIn(identity, "accepted")
+      yield* service.perform("hold", (yield* operationIn(identity, "accepted")).id, operator)
       yield* operationIn(identity, "submitting")
       const [counts] = yield* sql<{ readonly held: number; readonly indeterminate: number }>`
         SELECT count(*) FILTER (WHERE state = 'accepted')::int AS held, count(*) FILTER (WHERE state = 'submitting')::int AS indeterminate
         FROM operations`
       const before = (yield* recorded(null)).length
       const changed = yield* service.holdAll(operator)
-      const released = yield* service.releaseAll({ ...operator, reason: null })
+      const { held_by_operators, released } = yield* service.releaseAll({ ...operator, reason: null })
       assert.deepStrictEqual(changed, counts!)
-      assert.isAtLeast(Math.min(changed.held, changed.indeterminate), 1)
-      assert.strictEqual(released, changed.held)
+      assert.isAtLeast(Math.min(released, held_by_operators, changed.indeterminate), 1)
+      assert.strictEqual(released + held_by_operators, changed.held)
       assert.deepStrictEqual(
         (yield* recorded(null)).slice(before).map(({ action, affected, result }) => [action, affected, result]),
         [["hold_all", changed.held + changed.indeterminate, "done"], ["release_all", released, "done"]]
