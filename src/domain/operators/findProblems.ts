@@ -216,10 +216,7 @@ const reversalProblems = ({ reversed }: LedgerFiguresNow): ReadonlyArray<Problem
     operations: { provider, queue: "reversed" }
   }))
 
-/**
- * What each kind of due work is called, and which operations it concerns. `of`: the state that a problem of workers tells of. `stopped`:
- * the conditions of those that workers put off.
- */
+/** What each kind of due work is called, and which operations it concerns. `of`: the state that a problem of workers tells of. */
 export const dueWorkTexts: Readonly<
   Record<
     DueWork,
@@ -228,35 +225,25 @@ export const dueWorkTexts: Readonly<
       /** Null: no list has them. */
       readonly filter: Filter | null
       readonly of: OperationState
-      readonly stopped: ReadonlyArray<Condition>
     }
   >
 > = {
-  claim: { name: "submission", filter: { states: ["accepted"] }, of: "accepted", stopped: ["unauthorized", "keyless"] },
-  take_over: {
-    name: "take-over of returned claims",
-    filter: { states: ["submitting"] },
-    of: "submitting",
-    stopped: []
-  },
-  rescue: { name: "rescue of stale claims", filter: { states: ["submitting"] }, of: "submitting", stopped: [] },
-  read_status: {
-    name: "status read",
-    filter: { states: ["submitted", "indeterminate"] },
-    of: "submitted",
-    stopped: ["unread"]
-  },
-  examine: { name: "status read of held operations", filter: { queue: "held" }, of: "submitted", stopped: [] },
-  read_success: { name: "status read of successes that may be reversed", filter: null, of: "succeeded", stopped: [] }
+  claim: { name: "submission", filter: { states: ["accepted"] }, of: "accepted" },
+  take_over: { name: "take-over of returned claims", filter: { states: ["submitting"] }, of: "submitting" },
+  rescue: { name: "rescue of stale claims", filter: { states: ["submitting"] }, of: "submitting" },
+  read_status: { name: "status read", filter: { states: ["submitted", "indeterminate"] }, of: "submitted" },
+  examine: { name: "status read of held operations", filter: { queue: "held" }, of: "submitted" },
+  read_success: { name: "status read of successes that may be reversed", filter: null, of: "succeeded" }
 }
 
-/** Late work of operations that no other problem tells of. */
+/**
+ * Late work that no problem of workers tells of. Operations that workers put off are due again after a while, and late only while workers
+ * do not keep up, which may delay the others, too.
+ */
 const lagProblems = (figures: FiguresByCondition, isTold: IsTold, isServed: IsServed): ReadonlyArray<Problem> =>
-  figures.due.filter(({ count, provider, since, work }) => {
-    const { of, stopped } = dueWorkTexts[work]
-    const told = stopped.reduce((sum, condition) => sum + countOf(figures, provider, condition), 0)
-    return count > told && !isTold(provider, of) && lasts(since, figures, longestLag(work))
-  }).map(
+  figures.due.filter(({ provider, since, work }) =>
+    !isTold(provider, dueWorkTexts[work].of) && lasts(since, figures, longestLag(work))
+  ).map(
     ({ count, provider, since, work }) => {
       const { filter, name } = dueWorkTexts[work]
       return {

@@ -80,9 +80,6 @@ export const console: ReadonlyArray<Plant> = [
       "operation.state === \"accepted\" && schedule.hold?.kind !== \"failover\" && !schedule.hold?.by_operator"
     )
     .foundBy(long("console/Actions", "is offered after a failover")),
-  plant("late work of operations that nothing allows is no further problem", findProblems)
-    .edit("return count > told &&", "return count > 0 && told >= 0 &&")
-    .foundBy(unit("domain/operators/FindProblems", "nothing allows")),
   plant("operations whose status nothing allows to read are a problem at any age", findProblems)
     .edit("unread: Duration.zero", "unread: Duration.hours(1)")
     .foundBy(unit("domain/operators/FindProblems")),
@@ -131,9 +128,12 @@ export const console: ReadonlyArray<Plant> = [
   plant("an operation without a payload key is no unauthorized one", "src/services/sql/operators/figureStatements.ts")
     .edit("reason: \"AND NOT o.lacks_key\"", "reason: \"\"")
     .foundBy(postgres("services/operators/OperationViews", "is keyless or unauthorized")),
-  plant("work that waits for a payload key is not late, too", "src/domain/operators/findProblems.ts")
-    .edit("stopped: [\"unauthorized\", \"keyless\"]", "stopped: [\"unauthorized\"]")
-    .foundBy(unit("domain/operators/FindProblems", "or without a payload key")),
+  plant("operations that are put off hide no late work", findProblems)
+    .edit(
+      "!isTold(provider, dueWorkTexts[work].of)",
+      "countOf(figures, provider, \"unread\") === 0 && !isTold(provider, dueWorkTexts[work].of)"
+    )
+    .foundBy(unit("domain/operators/FindProblems", "however many operations are put off")),
   plant("every answer of the admin listener has its request id", "src/operator/AdminServer.ts")
     .edit(
       "return Effect.map(answer(handled, request), finish)",

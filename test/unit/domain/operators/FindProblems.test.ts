@@ -199,15 +199,14 @@ describe("The problems of a ledger", () => {
     ])
   })
 
-  it("names operations that nothing allows to send or to read, or without a payload key, at any age, and their work as late no more", () => {
+  it("names operations that nothing allows to send or to read, or without a payload key, at any age", () => {
     assert.deepStrictEqual(
       problems({
         standing: [
           standing("unauthorized", 2, second),
           standing("keyless", 3, second),
           standing("unread", 11, second)
-        ],
-        due: [...due("claim", 5, 2 * minute), ...due("read_status", 11, 2 * minute)]
+        ]
       }),
       [
         "bank: 2 operations are not sent, because no live grant, client or provider connection allows it; 1; bank; waiting; accepted",
@@ -217,7 +216,18 @@ describe("The problems of a ledger", () => {
     )
   })
 
-  it("names due work that is late", () => {
+  it("names due work that is late, however many operations are put off", () => {
+    const putOff = (["unauthorized", "keyless", "unread"] as const).map((condition) =>
+      standing(condition, 1000, second)
+    )
+    assert.deepStrictEqual(
+      problems({ standing: putOff, due: [...due("claim", 1000, 2 * minute), ...due("read_status", 2, 2 * minute)] })
+        .slice(3),
+      [
+        "bank: submission is late (1000 or more due); 120; bank; accepted",
+        "bank: status read is late (2 due); 120; bank; submitted,indeterminate"
+      ]
+    )
     assert.deepStrictEqual(problems({ due: due("read_status", 1000, 2 * minute) }), [
       "bank: status read is late (1000 or more due); 120; bank; submitted,indeterminate"
     ])
