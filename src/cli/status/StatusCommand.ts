@@ -24,14 +24,8 @@ import {
   type SeenWorker,
   workerSeenWithin
 } from "../../domain/operators/FiguresForm.ts"
-import {
-  dueCount,
-  dueWorkTexts,
-  findProblems,
-  isSeen,
-  pausesOf,
-  type Problem
-} from "../../domain/operators/findProblems.ts"
+import { dueCount, dueWorkTexts, findProblems, isSeen, pausesOf } from "../../domain/operators/findProblems.ts"
+import type { Problem } from "../../domain/operators/Problem.ts"
 import { shownAfterReport } from "../../domain/operators/workerName.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { Database } from "../../node/postgres/Database.ts"

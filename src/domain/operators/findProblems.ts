@@ -3,10 +3,9 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 import { describeSkew, longestSkew, warnedSkew } from "../ClockSkew.ts"
-import { ProviderName } from "../Grant.ts"
+import type { ProviderName } from "../Grant.ts"
 import { isTerminal, OperationState } from "../Operation.ts"
 import { defaultReviewAfter } from "../Submission.ts"
-import { Timestamp } from "../Timestamp.ts"
 import {
   type Condition,
   type DueWork,
@@ -19,28 +18,8 @@ import {
   workerSeenWithin
 } from "./FiguresForm.ts"
 import { setBack, stepOnPause } from "./nextAction.ts"
-import { QueueName } from "./OperatorView.ts"
+import type { Problem, ProblemFilter } from "./Problem.ts"
 import { workerName } from "./workerName.ts"
-
-/** Something that people should look at. */
-export const Problem = Schema.Struct({
-  /** A sentence without its full stop. */
-  message: Schema.String,
-  /** Since when: that of the oldest operation. Null: that is not known. */
-  since: Schema.NullOr(Timestamp),
-  /** What people do, in sentences. Commands are in backticks. */
-  next: Schema.String,
-  /** The operations that it is about, or among which they are. Null: it is not about operations. */
-  operations: Schema.NullOr(Schema.Struct({
-    provider: ProviderName,
-    queue: Schema.optionalKey(QueueName),
-    failure_code: Schema.optionalKey(Schema.String),
-    states: Schema.optionalKey(Schema.Array(OperationState))
-  }))
-})
-export type Problem = typeof Problem.Type
-
-type Filter = Omit<NonNullable<Problem["operations"]>, "provider">
 
 type Claims = NonNullable<FiguresByCondition["standing"][number]["claims"]>
 
@@ -92,7 +71,10 @@ const askProvider = "Ask the provider for the outcome, and record it."
 
 /** What is wrong with operations in a condition for too long, and what people do. */
 const conditionTexts: Readonly<
-  Record<Condition, { readonly filter: Filter; readonly message: (count: number) => string; readonly next: string }>
+  Record<
+    Condition,
+    { readonly filter: ProblemFilter; readonly message: (count: number) => string; readonly next: string }
+  >
 > = {
   accepted: {
     filter: { states: ["accepted"] },
@@ -223,7 +205,7 @@ export const dueWorkTexts: Readonly<
     {
       readonly name: string
       /** Null: no list has them. */
-      readonly filter: Filter | null
+      readonly filter: ProblemFilter | null
       readonly of: OperationState
     }
   >

@@ -17,8 +17,8 @@ import { ClientId, GrantId, ProviderName, ResourceOwner } from "../../domain/Gra
 import { OperationId, OperationState } from "../../domain/Operation.ts"
 import { OperatorEvidence } from "../../domain/OperatorEvidence.ts"
 import { FiguresByCondition, OverviewColumn } from "../../domain/operators/FiguresForm.ts"
-import { Problem } from "../../domain/operators/findProblems.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/operators/OperatorView.ts"
+import { Problem } from "../../domain/operators/Problem.ts"
 import { ShownTerms, Terms } from "../../domain/Terms.ts"
 import { Timestamp } from "../../domain/Timestamp.ts"
 
