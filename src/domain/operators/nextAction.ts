@@ -15,6 +15,8 @@ export interface Situation {
   readonly acknowledged: boolean
   /** The operation was claimed on another timeline of the database than the present one. */
   readonly is_of_other_timeline: boolean
+  /** The worker that put it off last lacked the key of its payload. It counts while it waits to be sent, or its claim is returned. */
+  readonly lacks_key: boolean
   readonly schedule: OperationSchedule
   readonly standing: OperationStanding
   /** Why every worker that runs has paused the provider. Null: one of them sends to it, or none runs. */
@@ -204,7 +206,7 @@ const actionOnClaim = ({ pause, schedule }: Situation, now: DateTime.Utc): NextA
 }
 
 const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc): NextAction => {
-  const { is_of_other_timeline, schedule } = situation
+  const { is_of_other_timeline, lacks_key, schedule } = situation
   if (is_of_other_timeline) {
     const reason = "The database failed over, and may have lost a later claim."
     return { by: "rescuer", action: "The rescuer moves it to indeterminate.", at: null, reason }
@@ -215,7 +217,14 @@ const actionOnReturned = (situation: Situation, why: string, now: DateTime.Utc):
     ? `The last worker sent nothing, and its provider is paused: ${why}.${endOfTry(why)}`
     : withObstacle(`The last worker sent nothing (${why}).`, obstaclesToSend(situation))
   const at = unlessPast(schedule.due_at, now)
-  return { by: "worker", action: "A worker takes it over.", at, reason, ...waitingFor(situation) }
+  const lacking = "The workers lack its payload key: do not cancel it, give them the key."
+  return {
+    by: "worker",
+    action: "A worker takes it over.",
+    at,
+    reason: withObstacle(reason, lacks_key ? lacking : null),
+    ...waitingFor(situation)
+  }
 }
 
 const actionOnSubmitted = (situation: Situation, now: DateTime.Utc): NextAction => {

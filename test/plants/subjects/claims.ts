@@ -164,8 +164,8 @@ export const claims: ReadonlyArray<Plant> = [
     .foundBy(story("is under review, also after an operator cleared it")),
   plant("a returned claim without a good grant is never taken over", claimsFile)
     .edit(
-      "due.client_id AND due.ready\n    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id\n  ), put_off AS (\n    UPDATE operations o\n    SET due_at = now() + ${idle(\"$5\")}, ${reviewAfter",
-      "due.client_id\n    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id\n  ), put_off AS (\n    UPDATE operations o\n    SET due_at = now() + ${idle(\"$5\")}, ${reviewAfter"
+      "due.client_id AND due.ready\n    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id\n  ), put_off AS (\n    UPDATE operations o\n    SET due_at = now() + ${idle(\"$5\")}, lacks_key",
+      "due.client_id\n    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id\n  ), put_off AS (\n    UPDATE operations o\n    SET due_at = now() + ${idle(\"$5\")}, lacks_key"
     )
     .foundBy(story("neither claimed, sent nor read while")),
   plant("returned claims are taken over in the order of their due times", claimsFile)

@@ -120,10 +120,16 @@ export const console: ReadonlyArray<Plant> = [
     )
     .foundBy(postgres("services/operators/OperationViews", "waits, is listed and counted as")),
   plant("a missing payload key is never told as missing consent", "src/services/sql/queue/SqlClaims.ts")
-    .edit("lacks_key = due.is_allowed", "lacks_key = false")
+    .edit("waiting = true, lacks_key = due.is_allowed", "waiting = true, lacks_key = false")
     .foundBy(postgres("services/operators/OperationViews", "is keyless or unauthorized")),
+  plant("a returned claim tells that its payload key is missing", "src/services/sql/queue/SqlClaims.ts")
+    .edit("${idle(\"$5\")}, lacks_key = due.is_allowed", "${idle(\"$5\")}")
+    .foundBy(postgres("services/operators/OperationViews", "is not to be cancelled while")),
+  plant("a return forgets that a payload key was missing before", "src/services/sql/queue/SqlClaims.ts")
+    .edit("lacks_key = false, ${", "${")
+    .foundBy(postgres("services/operators/OperationViews", "is not to be cancelled while")),
   plant("missing consent is never told as a missing payload key", "src/services/sql/queue/SqlClaims.ts")
-    .edit("lacks_key = due.is_allowed", "lacks_key = true")
+    .edit("waiting = true, lacks_key = due.is_allowed", "waiting = true, lacks_key = true")
     .foundBy(postgres("services/operators/OperationViews", "is keyless or unauthorized")),
   plant("an operation without a payload key is no unauthorized one", "src/services/sql/operators/figureStatements.ts")
     .edit("reason: \"AND NOT o.lacks_key\"", "reason: \"\"")

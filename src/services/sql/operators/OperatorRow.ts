@@ -41,6 +41,7 @@ export interface OperatorRow extends OperationRow {
   readonly scopes: ReadonlyArray<Scope>
   readonly due_at: Instant | null
   readonly waiting: boolean
+  readonly lacks_key: boolean
   readonly send_before: Instant | null
   readonly claimed_by: string | null
   readonly return_reason: string | null
@@ -92,6 +93,7 @@ const plainColumns = [
   "scopes",
   "due_at",
   "waiting",
+  "lacks_key",
   "send_before",
   "claimed_by",
   "return_reason",
@@ -177,6 +179,7 @@ export const toSummary = (row: OperatorRow, shown: ShownTerms | null): OperatorS
     under_review,
     acknowledged,
     is_of_other_timeline,
+    lacks_key: row.lacks_key,
     schedule,
     standing,
     pause,

@@ -312,7 +312,9 @@ const mayStillSendStatement = `
  */
 const returnStatement = `
   UPDATE operations o
-  SET return_reason = $4, sent_as = NULL, due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
+  SET return_reason = $4, sent_as = NULL, due_at = now() + ${idle("$5")}, lacks_key = false, ${
+  reviewAfter(millis("$6"))
+}
   WHERE o.id = $1 AND o.revision = $2 AND o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL
     AND NOT o.acknowledged
   RETURNING 1`
@@ -340,7 +342,7 @@ const claimReturnedStatement = (planned: number, { recorded_by }: ClaimTerms, co
     RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
   ), put_off AS (
     UPDATE operations o
-    SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
+    SET due_at = now() + ${idle("$5")}, lacks_key = due.is_allowed, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )${recorded_by === undefined ? "" : countBatch("$12", "$1", "taken")}
   SELECT due_count${column}, ${present} AS claimed_at,

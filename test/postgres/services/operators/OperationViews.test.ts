@@ -28,6 +28,7 @@ import {
   returnTerms,
   standingLosses,
   takeIds,
+  takeOverIds,
   waitOut
 } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
@@ -242,6 +243,40 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       yield* accept(plain.identity)
       assert.deepStrictEqual(yield* having(keys, claim(plain.grant.provider)), [])
       assert.deepStrictEqual(yield* counts(plain.grant.provider), { unauthorized: 0, keyless: 1 })
+    }))
+
+  it.effect("is not to be cancelled while its claim is returned and the last worker that found it due lacked its key", () =>
+    Effect.gen(function*() {
+      const keys: Keys = [{ id: "key", key: Redacted.make(new Uint8Array(32)) }]
+      const [{ lose, restore }] = standingLosses
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { provider } = grant
+      const { operation: { id } } = yield* having(keys, accept(identity))
+      const isKeyless = Effect.map(detail(id), ({ next }) => next.reason.includes("give them the key"))
+      const returns = (take: "claim" | "claimReturned") =>
+        having(
+          keys,
+          Effect.flatMap(Queue, (queue) =>
+            Effect.flatMap(queue[take](provider, 1, claimTerms), ([claim]) =>
+              queue.returnClaim(claim!, returnTerms)))
+        )
+      const takesNone = Effect.andThen(pass("1 hour"), takeOverIds(provider))
+      // A worker puts it off before the claim, too.
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      yield* pass("1 hour")
+      yield* returns("claim")
+      assert.isFalse(yield* isKeyless)
+      assert.deepStrictEqual(yield* takesNone, [])
+      assert.isTrue(yield* isKeyless)
+      yield* lose(grant)
+      assert.deepStrictEqual(yield* takesNone, [])
+      assert.isFalse(yield* isKeyless)
+      yield* restore(grant)
+      assert.deepStrictEqual(yield* takesNone, [])
+      assert.isTrue(yield* isKeyless)
+      yield* pass("1 hour")
+      yield* returns("claimReturned")
+      assert.isFalse(yield* isKeyless)
     }))
 
   it.effect("has an operator next while it has a question to its provider, in its present state alone", () =>

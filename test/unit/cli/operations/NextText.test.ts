@@ -14,6 +14,7 @@ const situation: Situation = {
   under_review: false,
   acknowledged: false,
   is_of_other_timeline: false,
+  lacks_key: false,
   schedule: { ...bareSchedule, due_at: after(-1) },
   standing: { client_active: true, provider_connected: true, grant: "live", may_send: true, may_read: true },
   pause: null,

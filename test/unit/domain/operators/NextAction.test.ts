@@ -34,6 +34,7 @@ const situation: Situation = {
   under_review: false,
   acknowledged: false,
   is_of_other_timeline: false,
+  lacks_key: false,
   schedule,
   standing,
   pause: null,
@@ -162,6 +163,9 @@ const expectations: ReadonlyArray<Expectation> = [
   when("a returned claim")
     .is(scheduled({ send_before: past, due_at: future, return_reason: "no key" }, { state: "submitting" }))
     .acts("worker", future, "The last worker sent nothing (no key)."),
+  when("a returned claim whose payload key the last worker lacked")
+    .is(scheduled({ send_before: past, return_reason: "status 401" }, { state: "submitting", lacks_key: true }))
+    .acts("worker", null, "(status 401). The workers lack its payload key: do not cancel it, give them the key."),
   when("a returned claim from before a failover")
     .is(
       scheduled({ send_before: past, due_at: future, return_reason: "no key" }, {
@@ -244,6 +248,7 @@ const situations: fc.Arbitrary<Situation> = fc.constantFrom(...specifiedStates).
     under_review: among(isOpen, false, true),
     acknowledged: among(isAccepted, false, true),
     is_of_other_timeline: among(isSubmitting, false, true),
+    lacks_key: among(isAccepted || isSubmitting, false, true),
     standing: standings,
     reversible_until: among(state === "succeeded", null, past, future),
     contradicted: among(state === "failed" || state === "cancelled", false, true),
