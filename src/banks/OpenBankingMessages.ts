@@ -64,19 +64,23 @@ const Payment = Schema.Struct({
 })
 
 /** The evidence has the members of the schema alone: no account, no name, no free text. */
-const payment = HttpProvider.declareOrder({
-  schema: Payment,
-  names: ({ Data }, answer) => ({ reference: Data.DomesticPaymentId, operation_id: operationIn(answer) }),
-  result: ({ Data: { Status, StatusReason = [] } }) =>
-    Iso20022.resultOf(Status, StatusReason.map(({ StatusReasonCode = "" }) => StatusReasonCode), codes),
-  unproven: ({ Data }) => Iso20022.blocked(Data.Status, Data.DomesticPaymentId)
-})
+const payment = (succeedsAt: Iso20022.SettledStatus) =>
+  HttpProvider.declareOrder({
+    schema: Payment,
+    names: ({ Data }, answer) => ({ reference: Data.DomesticPaymentId, operation_id: operationIn(answer) }),
+    result: ({ Data: { Status, StatusReason = [] } }) => {
+      const reasons = StatusReason.map(({ StatusReasonCode = "" }) => StatusReasonCode)
+      return Iso20022.resultOf(Status, succeedsAt, reasons, codes)
+    },
+    unproven: ({ Data }) => Iso20022.blocked(Data.Status, Data.DomesticPaymentId)
+  })
 
 const AboutConsent = Schema.Struct({ Data: Schema.Struct({ ConsentId: Schema.String }) })
 /** An answer about another consent than that of the operation is not understood. */
 const about = (id: string) => HttpProvider.onlyAbout(AboutConsent, "consent", ({ Data }) => Data.ConsentId === id)
 
-export const submitted = (consentId: string) => about(consentId)(payment.submitted)
+export const submitted = (consentId: string, succeedsAt: Iso20022.SettledStatus) =>
+  about(consentId)(payment(succeedsAt).submitted)
 
 /**
  * Final are only errors by which the bank never orders the payment, because each copy of the request gets them. Codes of duplicates and of
@@ -118,8 +122,8 @@ const ofConsent = (ends: ConsentEnds | undefined) =>
   })
 
 /** The answer to a status read: a payment or a consent. */
-export const read = (consentId: string, ends: ConsentEnds | undefined) =>
-  about(consentId)(HttpProvider.firstOf(payment.read, ofConsent(ends)))
+export const read = (consentId: string, succeedsAt: Iso20022.SettledStatus, ends: ConsentEnds | undefined) =>
+  about(consentId)(HttpProvider.firstOf(payment(succeedsAt).read, ofConsent(ends)))
 
 /** The only algorithm of the standard. */
 const profile = { header: "x-jws-signature", algorithm: "PS256" }

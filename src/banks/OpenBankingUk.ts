@@ -15,7 +15,7 @@ import type { ResourceOwner } from "../domain/Grant.ts"
 import { textLike } from "../domain/PayloadText.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import type { ProviderAdapter, ProviderOperation } from "../submission/providers/ProviderAdapter.ts"
-import { CreditTransfer, creditTransferTerms } from "./iso20022.ts"
+import { CreditTransfer, creditTransferTerms, type SettledStatus } from "./iso20022.ts"
 import * as Messages from "./OpenBankingMessages.ts"
 import { type ConsentEnds, consentPromises } from "./paymentConsent.ts"
 import { type BankClient, layerWithCertificate, makeBankToken, type TransportOptions } from "./startChecks.ts"
@@ -63,6 +63,11 @@ export interface OpenBankingUkOptions extends Pick<HttpProvider.HttpProviderOpti
   readonly payerToken: (payment: PayerTokenQuery) => Effect.Effect<Redacted.Redacted<string>, unknown>
   readonly signing: Messages.SigningOptions
   readonly bank: Messages.BankKeys
+  /**
+   * The status that is `succeeded`. Default: `ACSC`, the debtor's account is debited. The bank of the payee may reject the payment yet. With
+   * `ACCC`, its account is credited, and until then the operation is `submitted`: give it only if the bank reports `ACCC`. Many never do.
+   */
+  readonly succeedsAt?: SettledStatus
   /** Default: the bank documents nothing, and an unused consent never proves that nothing was ordered. */
   readonly consentEnds?: ConsentEnds
 }
@@ -75,7 +80,8 @@ const undecided = { 406: HttpProvider.undecided, 409: HttpProvider.undecided, 50
 /** The adapter over a client that authenticates by mutual TLS. Dies with a `TypeError` if an option cannot be right. See `layer`. */
 export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
   Layer.unwrap(Effect.gen(function*() {
-    const { bank, client, consentEnds, payerToken, signing, ...http } = options
+    const { bank, client, consentEnds, payerToken, signing, succeedsAt = "ACSC", ...http } = options
+    if (succeedsAt !== "ACSC" && succeedsAt !== "ACCC") throw new TypeError("succeedsAt must be ACSC or ACCC")
     const sign = yield* Messages.makeSigner(signing)
     const { ready, signed } = yield* Messages.makeVerifier(bank)
     const clientToken = yield* makeBankToken(client, "payments")
@@ -102,7 +108,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
           HttpProvider.byStatus({
             ...unsigned,
             ...undecided,
-            201: signed(Messages.submitted(payload.Data.ConsentId)),
+            201: signed(Messages.submitted(payload.Data.ConsentId, succeedsAt)),
             400: signed(Messages.refused),
             403: signed(Messages.refused),
             405: HttpProvider.wrongEndpoint,
@@ -121,7 +127,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
         decode: (answer, { payload }) =>
           HttpProvider.byStatus({
             ...unsigned,
-            200: signed(Messages.read(payload!.Data.ConsentId, consentEnds)),
+            200: signed(Messages.read(payload!.Data.ConsentId, succeedsAt, consentEnds)),
             403: HttpProvider.wrongCredentials
           })(answer)
       }

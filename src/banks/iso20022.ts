@@ -28,6 +28,9 @@ const states = {
 } as const
 type PaymentStatus = keyof typeof states
 
+/** The status from which on a payment has succeeded: the debtor's account is debited (`ACSC`), or the creditor's is credited (`ACCC`). */
+export type SettledStatus = "ACSC" | "ACCC"
+
 export const paymentStatuses = Object.keys(states) as ReadonlyArray<PaymentStatus>
 
 /** What clients read of a failure, by code. */
@@ -55,15 +58,17 @@ export const reasonCodes: Readonly<Record<string, FailureCode>> = {
 export const passingReasons = ["AC06", "AM02", "AM04", "AM14"] as const
 
 /**
- * The result of a payment. A blocked one counts as under way. `codes` maps the reasons of a rejected one: the first that is mapped counts.
+ * The result of a payment. A blocked one counts as under way, and before `succeedsAt` so does one that is debited alone: it may be blocked or
+ * rejected yet. `codes` maps the reasons of a rejected one: the first that is mapped counts.
  */
 export const resultOf = (
   status: PaymentStatus,
+  succeedsAt: SettledStatus,
   reasons: ReadonlyArray<string>,
   codes: Readonly<Record<string, string>>
 ): ProvenResult => {
   const state = states[status]
-  if (state === "blocked") return { state: "submitted" }
+  if (state === "blocked" || status === "ACSC" && succeedsAt === "ACCC") return { state: "submitted" }
   if (state !== "failed") return { state }
   return {
     state,

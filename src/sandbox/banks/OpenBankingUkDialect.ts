@@ -33,6 +33,8 @@ import { decodePercent, describeIssues, instructionIn } from "../Wire.ts"
 /** Milliseconds. */
 const hour = 3_600_000
 const keyLifetime = 24 * hour
+/** From the debit of the payer (`ACSC`) to the credit of the payee (`ACCC`). */
+const creditedAfter = 5000
 
 const root = "/open-banking/v4.0/pisp"
 
@@ -248,8 +250,11 @@ export const makeOpenBankingUkDialect = (
     return signature === undefined ? "U019 x-jws-signature is missing" : wrongSignature(String(signature), body)
   }
 
-  const statusOf = ({ status }: KnownSubmission): string =>
-    status.status === "pending" ? "ACSP" : status.status === "succeeded" ? "ACSC" : "RJCT"
+  const statusOf = ({ returnedAt, settledAt, status }: KnownSubmission, now: number): string => {
+    if (status.status === "pending") return "ACSP"
+    if (status.status === "failed" || returnedAt !== null) return "RJCT"
+    return now - settledAt! < creditedAfter ? "ACSC" : "ACCC"
+  }
 
   const paymentAnswer = (head: RequestHead, httpStatus: number, known: KnownSubmission, isFirst: boolean): Answer => {
     const { acceptedAt, settledAt, status } = known
@@ -263,7 +268,7 @@ export const makeOpenBankingUkDialect = (
           DomesticPaymentId: id,
           ConsentId: isForeign ? "consent-other" : echo.ConsentId,
           CreationDateTime: formatTimestamp(acceptedAt),
-          Status: isFirst && status.status === "pending" ? "RCVD" : statusOf(known),
+          Status: isFirst && status.status === "pending" ? "RCVD" : statusOf(known, head.now),
           StatusUpdateDateTime: formatTimestamp(settledAt ?? acceptedAt),
           ...status.status === "failed" && {
             StatusReason: [{ StatusReasonCode: reasonOf(status.code), StatusReasonDescription: status.message }]

@@ -4,6 +4,7 @@ import { type Plant, plant, unit } from "../Plant.ts"
 const brokerOrders = "src/banks/brokerOrders.ts"
 const httpProvider = "src/submission/http/HttpProvider.ts"
 const increase = "src/banks/Increase.ts"
+const iso20022 = "src/banks/iso20022.ts"
 const openBankingUkDialect = "src/sandbox/banks/OpenBankingUkDialect.ts"
 const orderAnswers = "src/submission/http/OrderAnswers.ts"
 const securityEvents = "src/oauth/SecurityEvents.ts"
@@ -69,6 +70,9 @@ export const banks: ReadonlyArray<Plant> = [
       "      return SubmissionAnswer.Succeeded({ names, evidence })"
     )
     .foundBy(unit("banks/OpenBankingUk", "Each status of a payment")),
+  plant("Open Banking UK: a payment that is debited alone has not succeeded, where its credit is reported", iso20022)
+    .edit("status === \"ACSC\" && succeedsAt === \"ACCC\"", "status === \"ACSC\" && succeedsAt !== succeedsAt")
+    .foundBy(unit("banks/OpenBankingUk", "where ACCC alone succeeds")),
   plant("Increase: an account pays for its owner alone", increase)
     .edit("mayPayFrom(operation, account_id)", "Effect.as(mayPayFrom(operation, account_id), true)")
     .foundBy(unit("banks/Increase", "to an owner without it")),
@@ -84,16 +88,16 @@ export const banks: ReadonlyArray<Plant> = [
   plant("a question that fails ends no operation", "src/submission/http/HttpPreparation.ts")
     .edit("new NotPrepared({ ...error, isOfOperation: true })", "new NotPrepared({ ...error, isForbidden: true })")
     .foundBy(unit("banks/Increase", "to an owner without it")),
-  plant("the payee of a credit transfer names the bank of the account", "src/banks/iso20022.ts")
+  plant("the payee of a credit transfer names the bank of the account", iso20022)
     .edit("part(\"agent\", agent && `${agent.SchemeName} ${agent.Identification}`)", "\"\"")
     .foundBy(unit("banks/BankTerms")),
   plant("the mask of a payee tells accounts apart", increase)
     .edit("[funding, routing_number, account_number].filter", "[routing_number, account_number, funding].filter")
     .foundBy(unit("banks/BankTerms", "another mask for each account")),
-  plant("no text in a payee imitates a further part of it", "src/banks/iso20022.ts")
+  plant("no text in a payee imitates a further part of it", iso20022)
     .edit("text.replaceAll(\"|\", \"||\")", "text")
     .foundBy(unit("banks/BankTerms")),
-  plant("a credit transfer with terms pays no proxy", "src/banks/iso20022.ts")
+  plant("a credit transfer with terms pays no proxy", iso20022)
     .edit("payee.Proxy !== undefined || UltimateCreditor", "UltimateCreditor")
     .foundBy(unit("banks/BankTerms")),
   plant("Increase: the id of a payee imitates no account number", increase)
@@ -291,7 +295,7 @@ export const banks: ReadonlyArray<Plant> = [
   plant("a signing key of less than 2048 bits is refused at the start", "src/banks/startChecks.ts")
     .edit("bits < 2048", "bits < 1024")
     .foundBy(unit("banks/OpenBankingUk", "a short key")),
-  plant("the first mapped reason of a rejected payment is its code", "src/banks/iso20022.ts")
+  plant("the first mapped reason of a rejected payment is its code", iso20022)
     .edit(".find((code) => code !== undefined)", ".findLast((code) => code !== undefined)")
     .foundBy(unit("banks/OpenBankingUk", "RJCT for several reasons")),
   plant("an operator reads what is wrong with the signature of an answer", "src/banks/messageSignatures.ts")

@@ -107,13 +107,32 @@ describe("Each status of a payment", () => {
       assert.deepInclude(yield* read(signed(200, paymentBody(status))), { _tag: "Proven", state, names })
     }))
 
-  it.effect("BLCK waits for a person, who gets the question", () =>
-    Effect.gen(function*() {
-      assert.strictEqual((yield* submitted(signed(201, paymentBody("BLCK"))))._tag, "Acknowledged")
-      const said = yield* read(signed(200, paymentBody("BLCK")))
-      assert.deepInclude(said, { _tag: "NotProven", reason: "unclear" })
-      assert.match(said._tag === "NotProven" ? said.question! : "", /^Payment payment-1 is blocked/)
-    }))
+  it.effect.each<[status: string, answer: string, state: "submitted" | "succeeded" | "failed"]>([
+    ["ACSC", "Acknowledged", "submitted"],
+    ["ACCC", "Succeeded", "succeeded"],
+    ["RJCT", "Rejected", "failed"]
+  ])(
+    "%s, where ACCC alone succeeds: the answer is %s, and a read proves %s",
+    ([status, answer, state]) =>
+      Effect.gen(function*() {
+        const started = yield* startWith(signed(201, paymentBody(status)), { succeedsAt: "ACCC" })
+        assert.strictEqual((yield* started.submit(operation, payment))._tag, answer)
+        const { readStatus } = yield* startWith(signed(200, paymentBody(status)), { succeedsAt: "ACCC" })
+        assert.deepInclude(yield* readStatus(operation, reference, payment), { _tag: "Proven", state })
+      })
+  )
+
+  it.effect.each<["ACSC" | "ACCC"]>([["ACSC"], ["ACCC"]])(
+    "BLCK waits for a person, who gets the question, where %s succeeds",
+    ([succeedsAt]) =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* submitted(signed(201, paymentBody("BLCK"))))._tag, "Acknowledged")
+        const { readStatus } = yield* startWith(signed(200, paymentBody("BLCK")), { succeedsAt })
+        const said = yield* readStatus(operation, reference, payment)
+        assert.deepInclude(said, { _tag: "NotProven", reason: "unclear" })
+        assert.match(said._tag === "NotProven" ? said.question! : "", /^Payment payment-1 is blocked/)
+      })
+  )
 
   it.effect("an unknown one is not understood", () =>
     Effect.gen(function*() {
@@ -333,6 +352,7 @@ describe("At the start, the adapter refuses", () => {
       { ...options, client: { ...options.client, clientId } },
       "client.clientId must be set, and have visible ASCII characters alone"
     ]),
+    ["another status of success", { ...options, succeedsAt: "ACSP" as never }, "succeedsAt must be ACSC or ACCC"],
     ["a bank without an issuer", { ...options, bank: { ...options.bank, issuer: "" } }, "bank.issuer must be set"]
   ])("%s", ([, given, why, changed, year = 2026]) =>
     Effect.gen(function*() {

@@ -24,8 +24,8 @@ const operation = () => operationOf({ type: OperationType.make("domestic_payment
 const startBank = (faults: FaultSettings = {}, bank: OpenBankingUkBank = {}) =>
   start({ seed: "open banking", faults }, makeOpenBankingUkDialect({ clientKey: gatewayKeys.publicKey, ...bank }))
 
-const adapterAt = (url: string, client = ProviderHttpClient.layer()) =>
-  startAdapter(OpenBankingUk.at(optionsAt(url)), client)
+const adapterAt = (url: string, client = ProviderHttpClient.layer(), succeedsAt?: "ACCC") =>
+  startAdapter(OpenBankingUk.at({ ...optionsAt(url), ...succeedsAt && { succeedsAt } }), client)
 
 /** A payment under a consent, with an instruction to the sandbox. */
 const under = (ConsentId: string, instruction: object = { outcome: "succeeded" }) => ({
@@ -197,6 +197,24 @@ describe("A bank of the Open Banking standard", () => {
       assert.strictEqual(yield* codeOf(bank.url, "key-1", payment, headers), code)
       assert.strictEqual(yield* bookings(bank), 0)
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
+})
+
+describe("Where ACCC alone succeeds", () => {
+  it.effect.each<[what: string, instruction: object, state: "succeeded" | "failed"]>([
+    ["credited to the payee has succeeded", {}, "succeeded"],
+    ["debited, and then returned, has failed", { return_after_ms: 3000 }, "failed"]
+  ])("a payment that is %s", ([, more, state]) =>
+    Effect.gen(function*() {
+      const bank = yield* startBank()
+      const { readStatus, submit } = yield* adapterAt(bank.url, ProviderHttpClient.layer(), "ACCC")
+      const [about, payload] = [operation(), under("consent-1", { outcome: "succeeded", ...more })]
+      const { _tag, names } = yield* submit(about, payload)
+      assert.strictEqual(_tag, "Acknowledged")
+      const read = readStatus(about, names.reference, payload)
+      assert.deepInclude(yield* read, { _tag: "Proven", state: "submitted" })
+      yield* TestClock.adjust("5 seconds")
+      assert.deepInclude(yield* read, { _tag: "Proven", state })
+    }))
 })
 
 describe("After a lost answer", () => {
