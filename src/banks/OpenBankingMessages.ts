@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { textLike } from "../domain/PayloadText.ts"
-import { isPastTime } from "../oauth/JsonSignature.ts"
+import { isRecent } from "../oauth/JsonSignature.ts"
 import { makeSecurityEventReceiver, type SecurityEventOptions } from "../oauth/SecurityEvents.ts"
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import { ProviderReference } from "../submission/providers/ProviderAdapter.ts"
@@ -150,9 +150,13 @@ export interface BankKeys extends VerifyingKeys {
 export const makeSigner = ({ trustAnchor = directory, ...key }: SigningOptions) =>
   makeMessageSigner(profile, key, (now) => ({ [iat]: now, [iss]: key.issuer, [tan]: trustAnchor }))
 
-export const makeVerifier = ({ trustAnchors = [directory], ...bank }: BankKeys) =>
+/** Milliseconds for which the signature of an answer counts: the bank signs each answer when it gives it. */
+export const signatureAge = 300_000
+
+/** `maxAge`: milliseconds for which a signature counts. */
+export const makeVerifier = ({ trustAnchors = [directory], ...bank }: BankKeys, maxAge = signatureAge) =>
   makeMessageVerifier(profile, bank, {
-    [iat]: isPastTime,
+    [iat]: isRecent(maxAge),
     [iss]: (value) => value === bank.issuer,
     [tan]: (value) => trustAnchors.includes(value as string)
   })
@@ -165,7 +169,8 @@ export interface EventOptions extends SecurityEventOptions {
 
 /** Makes the receiver of a bank's events. Dies with a `TypeError` if the options cannot be right. */
 export const makeEventReceiver = Effect.fnUntraced(function*({ bank, ...options }: EventOptions) {
-  const verifier = yield* makeVerifier(bank)
+  // The receiver checks the age of the event. A bank may repeat it with its first signature.
+  const verifier = yield* makeVerifier(bank, Infinity)
   const update = { event: "urn:uk:org:openbanking:events:resource-update", subject: "http://openbanking.org.uk/rid" }
   return yield* Effect.sync(() => makeSecurityEventReceiver(options, { ...update, verifier }))
 })

@@ -94,7 +94,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
       payloads,
       failures: Messages.failures,
       idempotencyKeyHeader: "x-idempotency-key",
-      promises: { keys: "24 hours", ...consentPromises(consentEnds) },
+      promises: { keys: "24 hours", ...consentPromises(consentEnds, Messages.signatureAge) },
       credentials: (operation, payload) =>
         Effect.map(
           payload === null ? clientToken : Effect.andThen(ready, tokenOf(operation, payload)),

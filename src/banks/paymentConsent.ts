@@ -22,19 +22,23 @@ export interface ConsentEnds {
 }
 
 /**
- * The promises about reads by the consent. Without `ends` an unused consent never proves that nothing was ordered. Throws a `TypeError` if
- * its lifetime would end a consent that the bank still takes.
+ * The promises about reads by the consent, whose answers are `answerAge` milliseconds old at most. Without `ends` an unused consent never
+ * proves that nothing was ordered. Throws a `TypeError` if its lifetime would end a consent that the bank still takes.
  */
-export const consentPromises = (ends: ConsentEnds | undefined): ProviderPromises => {
-  if (ends?.lifetime !== undefined) {
-    const lifetime = Option.getOrElse(Duration.fromInput(ends.lifetime), () => Duration.zero)
-    if (!Duration.isFinite(lifetime) || !Duration.isPositive(lifetime)) {
-      throw new TypeError("consentEnds.lifetime must be a finite duration longer than 0, as the bank documents it")
+export const consentPromises = (ends: ConsentEnds | undefined, answerAge: number): ProviderPromises => {
+  for (const name of ["lifetime", "visibleAfter"] as const) {
+    if (ends?.[name] === undefined) continue
+    const duration = Option.getOrElse(Duration.fromInput(ends[name]), () => Duration.zero)
+    if (!Duration.isFinite(duration) || !Duration.isPositive(duration)) {
+      throw new TypeError(`consentEnds.${name} must be a finite duration longer than 0, as the bank documents it`)
     }
   }
   return {
     readByOperationId: "indirectly",
-    ...ends === undefined ? {} : { lateRequests: "refused_as_stated", notFoundIsFinalAfter: ends.visibleAfter }
+    ...ends === undefined ? {} : {
+      lateRequests: "refused_as_stated",
+      notFoundIsFinalAfter: Duration.sum(Duration.fromInputUnsafe(ends.visibleAfter), Duration.millis(answerAge))
+    }
   }
 }
 

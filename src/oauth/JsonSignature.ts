@@ -12,9 +12,14 @@ import { makeKeySet } from "./KeySet.ts"
 /** Milliseconds by which the clock of the other side may be ahead: a signature from the future is refused. */
 export const clockDifference = 60_000
 
-/** Whether a header parameter is a time in seconds since 1970 that is not in the future. `now` in milliseconds. */
-export const isPastTime = (value: unknown, now: number): boolean =>
-  typeof value === "number" && value * 1000 <= now + clockDifference
+/**
+ * Makes a check of a time in seconds since 1970: it is not in the future, and not older than `maxAge` milliseconds. So a message that was
+ * kept, such as by a cache, does not count as a new one. `now` in milliseconds.
+ */
+export const isRecent = (maxAge: number) => (value: unknown, now: number): boolean => {
+  const age = typeof value === "number" ? now - value * 1000 : NaN
+  return age >= -clockDifference && age <= maxAge
+}
 
 /** How messages are signed. */
 export interface JsonSignerOptions {

@@ -9,7 +9,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { AuthorizationUnavailable } from "../domain/Credential.ts"
 import { textUpTo } from "../domain/PayloadText.ts"
-import { clockDifference, isCompactJwt, type JsonVerifier } from "./JsonSignature.ts"
+import { clockDifference, isCompactJwt, isRecent, type JsonVerifier } from "./JsonSignature.ts"
 
 /** Whose events count. */
 export interface SecurityEventOptions {
@@ -105,8 +105,7 @@ export const makeSecurityEventReceiver = (
     if (event.iss !== issuer) return yield* refuse("an event of another issuer")
     if (![event.aud].flat().includes(audience)) return yield* refuse("an event for another audience")
     const now = yield* Clock.currentTimeMillis
-    const age = now - event.iat * 1000
-    if (age < -clockDifference || age > longest) return yield* refuse("an event of another time: check the clock")
+    if (!isRecent(longest)(event.iat, now)) return yield* refuse("an event of another time: check the clock")
     const reference = event.events[kind.event]?.subject[kind.subject]
     if (reference === undefined || received.has(event.jti)) return
     yield* hint({ reference })

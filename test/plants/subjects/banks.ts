@@ -47,8 +47,20 @@ export const banks: ReadonlyArray<Plant> = [
     .edit("if (event.iss !== issuer)", "if (event.iss === \"\")")
     .foundBy(unit("banks/OpenBankingEvents")),
   plant("Open Banking UK: an old event is no hint", securityEvents)
-    .edit("age < -clockDifference || age > longest", "age < -clockDifference")
+    .edit("isRecent(longest)(", "isRecent(Infinity)(")
     .foundBy(unit("banks/OpenBankingEvents")),
+  plant("Open Banking UK: an old answer of the bank proves nothing", "src/oauth/JsonSignature.ts")
+    .edit("age >= -clockDifference && age <= maxAge", "age >= -clockDifference")
+    .foundBy(unit("banks/OpenBankingUkSignatures", "that was kept for")),
+  plant("Open Banking UK: a repeated event counts with its first signature", "src/banks/OpenBankingMessages.ts")
+    .edit("makeVerifier(bank, Infinity)", "makeVerifier(bank)")
+    .foundBy(unit("banks/OpenBankingEvents", "is a hint about its payment")),
+  plant(
+    "Open Banking UK: an unused consent is final only once no kept answer shows it as unused",
+    "src/banks/paymentConsent.ts"
+  )
+    .edit("Duration.millis(answerAge)", "Duration.zero")
+    .foundBy(unit("banks/OpenBankingUkSignatures", "from before counts no more")),
   plant("Open Banking UK: a repeated event is one hint", securityEvents)
     .edit("reference === undefined || received.has(event.jti)", "reference === undefined")
     .foundBy(unit("banks/OpenBankingEvents")),
@@ -239,7 +251,7 @@ export const banks: ReadonlyArray<Plant> = [
     .edit("status === \"RJCT\" ?", "[\"RJCT\", \"CANC\", \"EXPD\"].includes(status) ?")
     .foundBy(unit("banks/OpenBankingUk", "none was ordered so far")),
   plant("a consent without a positive lifetime does not start", "src/banks/paymentConsent.ts")
-    .edit("!Duration.isFinite(lifetime) || !Duration.isPositive(lifetime)", "!Duration.isFinite(lifetime)")
+    .edit("!Duration.isFinite(duration) || !Duration.isPositive(duration)", "!Duration.isFinite(duration)")
     .foundBy(unit("banks/OpenBankingUk", "At the start, the adapter refuses")),
   plant("Alpaca: a switch that is no account turns no fence on", "src/banks/Alpaca.ts")
     .edit("if (account !== undefined && !/^(?=.*[0-9])[A-Z0-9]{6,32}$/u.test(account)) {", "if (account === \"off\") {")

@@ -69,6 +69,7 @@ describe("An event of the bank", () => {
     ["with the type of a security event token", { typ: "secevent+jwt" }, {}],
     ["for several receivers", {}, { aud: ["another", "client-1"] }],
     ["of a day ago", {}, { iat: now - 86_400 }],
+    ["repeated with its first signature", { "http://openbanking.org.uk/iat": now - 86_400 }, { iat: now - 86_400 }],
     ["by a clock that is a minute ahead", {}, { iat: now + 60 }],
     ["of two types", {}, {
       events: { ...claims.events, "urn:uk:org:openbanking:events:consent-authorization-revoked": {} }

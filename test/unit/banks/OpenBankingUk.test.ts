@@ -54,7 +54,7 @@ const sent = (payload: Schema.JsonObject) => ({
 })
 
 const about = (status: number, body: (reference: string) => Schema.Json) => (subject: ProviderContract.AnswerSubject) =>
-  signedAnswer(subject.id, status, body(subject.reference))
+  signedAnswer(subject.id, status, body(subject.reference), Date.now())
 
 describe.concurrent("The adapter for Open Banking UK follows the contract:", () => {
   const cases = ProviderContract.cases({
@@ -338,6 +338,11 @@ describe("At the start, the adapter refuses", () => {
       { ...options, consentEnds: { lifetime: lifetime as never, visibleAfter: "1 minute" } },
       "consentEnds.lifetime must be a finite duration"
     ]),
+    [
+      "a payment that is visible at once",
+      { ...options, consentEnds: { visibleAfter: 0 } },
+      "consentEnds.visibleAfter must be a finite duration"
+    ],
     ["an expired certificate", options, outdated, {}, 2121],
     ["a certificate that is not valid yet", options, outdated, {}, 2019],
     ["a missing certificate", options, "tls.cert must be a certificate in PEM", { cert: "" }],

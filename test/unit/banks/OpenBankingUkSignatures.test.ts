@@ -3,7 +3,8 @@
  * change one claim of a good signature at a time.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
 import * as OpenBankingUk from "../../../src/banks/OpenBankingUk.ts"
 import { answering, nowhere, startAdapter } from "../../fixtures/banks/BankClient.ts"
@@ -17,6 +18,7 @@ import {
   paymentBody,
   read,
   signatureOf,
+  startWith,
   submitted
 } from "../../fixtures/banks/openBankingUk.ts"
 
@@ -48,6 +50,25 @@ describe("A signature", () => {
       assert.deepInclude(said, { _tag: "Uncertain", isUndeclared: true })
       assert.match("reason" in said ? said.reason! : "", /status 201, with(?:out)? a .*signature/)
       assert.deepInclude(yield* read({ status: 200, headers, body }), { _tag: "NotProven", reason: "unclear" })
+    }))
+
+  it.effect.each<[seconds: number, read: string]>([
+    [300, "Proven"],
+    [301, "NotProven"]
+  ])(
+    "of an answer that was kept for %d seconds counts for five minutes: the read is %s",
+    ([seconds, proves]) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(seconds * 1000)
+        const headers = { "x-fapi-interaction-id": operation.id, "x-jws-signature": claims({}) }
+        assert.strictEqual((yield* read({ status: 200, headers, body }))._tag, proves)
+      })
+  )
+
+  it.effect("of a consent: an unused one is final only once an answer from before counts no more", () =>
+    Effect.gen(function*() {
+      const { promises } = yield* startWith({ status: 500 })
+      assert.strictEqual(Duration.toMinutes(Duration.fromInputUnsafe(promises!.notFoundIsFinalAfter!)), 10 + 5)
     }))
 
   it.effect("of the body as it is, with b64 false, is believed", () =>
