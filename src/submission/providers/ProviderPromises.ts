@@ -305,6 +305,7 @@ const windowOf = ({ notFoundIsFinalAfter = 0 }: ProviderPromises) => Duration.fr
 /** What else an adapter declares. */
 interface Declared {
   readonly account?: string | undefined
+  readonly readsNeedPayload?: boolean
   readonly fence?: unknown
 }
 
@@ -317,6 +318,10 @@ const refusedPromises: ReadonlyArray<
   [
     (promises) => !durationsOf(promises).every(isDuration),
     "each duration of promises must be finite and longer than 0"
+  ],
+  [
+    ({ reversibleFor }, { readsNeedPayload }) => reversibleFor !== undefined && readsNeedPayload === true,
+    "reversibleFor requires reads without the payload: the end of an operation erases it, so no read would find a reversal"
   ],
   [
     (promises) => isFinal(promises) && (promises.lateRequests ?? "accepted") === "accepted",

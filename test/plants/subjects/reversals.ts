@@ -102,6 +102,15 @@ export const reversals: ReadonlyArray<Plant> = [
   plant("nothing is left to do of a success only once its provider cannot reverse it", nextAction)
     .edit("  if (reversible_until === null) {", "  if (true) {")
     .foundBy(unit("domain/operators/NextAction", "that its provider may reverse")),
+  plant(
+    "a success whose reads need its erased payload is promised no reversal",
+    "src/submission/providers/ProviderPromises.ts"
+  )
+    .edit(
+      "reversibleFor !== undefined && readsNeedPayload === true",
+      "reversibleFor === undefined && readsNeedPayload === true"
+    )
+    .foundBy(unit("submission/providers/ProviderPromises", "its reads need the payload")),
   plant("reads of successes leave capacity to open outcomes", reconciler)
     .edit("const free = Math.ceil((left - more.length) / 2)", "const free = limit")
     .foundBy(unit("submission/reads/ReconcilerReversals", "takes half of what the reads of open outcomes leave"))

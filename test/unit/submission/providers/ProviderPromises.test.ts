@@ -66,6 +66,12 @@ describe("Promises that cannot be safe together", () => {
     }
   })
 
+  it("are refused if a success may be reversed, and its reads need the payload, which its end has erased", () => {
+    const reversible: ProviderPromises = { readByOperationId: "yes", reversibleFor: "3 days" }
+    assert.throws(() => checkPromises(reversible, { readsNeedPayload: true }), /^reversibleFor requires reads without/)
+    checkPromises(reversible, { readsNeedPayload: false })
+  })
+
   it("are refused beside a fence, unless keys live for ever and a request may arrive at any time", () => {
     const fenced: ProviderPromises = { keys: "for_ever", readByOperationId: "yes" }
     const declared = { account: "live 1", fence: {} }
