@@ -22,7 +22,7 @@ import * as Schema from "effect/Schema"
 import type { Approval, Decision, DecisionRefused } from "../domain/Approval.ts"
 import { ResourceOwner } from "../domain/Grant.ts"
 import { OperationId } from "../domain/Operation.ts"
-import { isTerms, type Terms } from "../domain/Terms.ts"
+import { betweenParts, isTerms, type Terms } from "../domain/Terms.ts"
 import { isJsonObject, parseJson, readBody } from "../http/JsonExchange.ts"
 import type { AuthorizationMisconfigured } from "../oauth/ClientAuthentication.ts"
 import type { IssuerRefused } from "../oauth/OpenIdProvider.ts"
@@ -385,15 +385,15 @@ const make = Effect.fnUntraced(function*(options: CibaOptions) {
 const unfit = /[^A-Za-z0-9\-._+/!#]/gu
 
 /**
- * Makes binding messages of at most `length` characters from the terms of an operation, such as `70.00EUR/..4000`. Amount and currency
- * stand complete, and the payee if it fits; else its last characters. Null: not even the amount fits, so the person cannot be asked.
+ * Makes binding messages of at most `length` characters, such as `70.00EUR/..4000`: amount, currency, and the payee if it fits; else its last
+ * characters. Null: the person cannot be asked. Not even the amount fits, or the end of a payee with ` | ` would hide another part of it.
  */
 export const bindingMessageOf = (length: number) => ({ amount, currency, payee }: Terms): string | null => {
   const money = `${amount}${currency}/`
   const shown = payee.replaceAll(unfit, "?")
   const room = length - money.length
   if (shown.length <= room) return money + shown
-  return room < shortestEnd + 2 ? null : `${money}..${shown.slice(2 - room)}`
+  return room < shortestEnd + 2 || payee.includes(betweenParts) ? null : `${money}..${shown.slice(2 - room)}`
 }
 
 /** Fewest last characters of a payee that tell it from others. */

@@ -108,13 +108,19 @@ export const unreadableTerms: ShownTerms = { amount: mask, currency: mask, payee
 /** Whether a person sees what the operation moves. @internal */
 export const isReadable = ({ currency }: ShownTerms): boolean => currency !== mask
 
+const maskPart = (part: string): string => part.length < 12 ? mask : `${mask}${part.slice(-4)}`
+
+/** Between the parts of a payee that select the account together, such as an account number and a roll number. @internal */
+export const betweenParts = " | "
+
 /**
- * Hides the amount and the payee. The last four characters of a long payee, such as an IBAN, tell the operations of a list apart.
+ * Hides the amount and the payee. The last four characters of a long payee, such as an IBAN, tell the operations of a list apart. Of a payee
+ * with several parts, each part shows its own.
  *
  * @internal
  */
 export const maskTerms = ({ currency, payee }: Terms): ShownTerms => ({
   amount: mask,
   currency,
-  payee: payee.length < 12 ? mask : `${mask}${payee.slice(-4)}`
+  payee: payee.split(betweenParts).map(maskPart).join(betweenParts)
 })

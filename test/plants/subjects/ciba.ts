@@ -9,6 +9,12 @@ const notified = [system("ciba/CibaApprovals", "takes a notification")]
 const overTime = (name: string) => [unit("ciba/Questions", name)]
 
 export const ciba: ReadonlyArray<Plant> = [
+  plant("no binding message hides a part of the payee that selects the account", service)
+    .edit("room < shortestEnd + 2 || payee.includes(betweenParts) ?", "room < shortestEnd + 2 ?")
+    .foundBy(unit("banks/BankTerms", "for each roll number of an account")),
+  plant("the mask of a payee tells roll numbers apart", "src/domain/Terms.ts")
+    .edit("payee.split(betweenParts).map(maskPart)", "[payee].map(maskPart)")
+    .foundBy(unit("banks/BankTerms", "for each roll number of an account")),
   plant("the person that the ID token proves decides, not the one who was asked", service)
     .edit(
       "approvals.decide(decisionBy(owner, \"approved\"))",

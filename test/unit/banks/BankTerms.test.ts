@@ -4,6 +4,7 @@ import { Result, Schema } from "effect"
 import * as fc from "fast-check"
 import * as Increase from "../../../src/banks/Increase.ts"
 import { CreditTransfer, creditTransferTerms } from "../../../src/banks/iso20022.ts"
+import { bindingMessageOf } from "../../../src/ciba/CibaApprovals.ts"
 import { isTerms, maskTerms, termsIn } from "../../../src/domain/Terms.ts"
 import { visible } from "../../../src/domain/VisibleText.ts"
 import { payment } from "../../fixtures/banks/openBankingUk.ts"
@@ -146,6 +147,19 @@ describe("The payee of terms", () => {
     )
   })
 
+  it("has another mask and another binding message for each roll number of an account", () => {
+    const shown = ["6789-0002", "6789-0003"].map((roll) => {
+      const to = of("UK.OBIE.SortCodeAccountNumber", "08080021325698", roll)
+      const payee = payees(CreditTransfer, creditTransferTerms)({ ...payment.Data.Initiation, ...to })!
+      const terms = { amount: "1.00", currency: "GBP", payee }
+      return [maskTerms(terms).payee, bindingMessageOf(20)(terms), bindingMessageOf(90)(terms)]
+    })
+    assert.deepStrictEqual(shown, [
+      ["••••0002 | ••••5698", null, "1.00GBP/secondary?6789-0002???UK.OBIE.SortCodeAccountNumber?08080021325698"],
+      ["••••0003 | ••••5698", null, "1.00GBP/secondary?6789-0003???UK.OBIE.SortCodeAccountNumber?08080021325698"]
+    ])
+  })
+
   it("has another mask for each account", () => {
     const masks = (payeeOf: (account: string) => string | null) =>
       ["08080021325698", "08080021325699"].map((account) =>
@@ -165,7 +179,10 @@ describe("The payee of terms", () => {
         ),
         masks((account_number) => ach({ ...achRest, routing_number: "101050001", account_number, funding: "checking" }))
       ],
-      [["••••5698", "••••5699"], ["••••5698", "••••5699"]]
+      [
+        ["••••GB22 | •••• | ••••0002 | ••••5698", "••••GB22 | •••• | ••••0002 | ••••5699"],
+        ["••••5698", "••••5699"]
+      ]
     )
   })
 })

@@ -14,6 +14,7 @@ describe("A binding message", () => {
     fc.assert(fc.property(terms, fc.integer({ min: 10, max: 60 }), ({ amount, currency, payee }, length) => {
       const message = bindingMessageOf(length)({ amount, currency, payee })
       const money = `${amount}${currency}/`
+      if (message === null && payee.includes(" | ")) return
       if (message === null) return assert.isAbove(money.length + "..1234".length, length)
       assert.match(message, /^[a-zA-Z0-9\-._+/!?#]+$/)
       assert.isAtMost(message.length, length)
@@ -29,7 +30,11 @@ describe("A binding message", () => {
     [20, "DE02120300000000202051", "70.00EUR/..000202051"],
     [50, "DE02120300000000202051", "70.00EUR/DE02120300000000202051"],
     [20, "Bäcker & Co", "70.00EUR/B?cker???Co"],
-    [14, "DE02120300000000202051", null]
+    [14, "DE02120300000000202051", null],
+    // The end alone would be the same for each roll number, or for each account.
+    [40, "secondary 0002 | UK.OBIE.SortCodeAccountNumber 08080021325698", null],
+    [80, "secondary 0002 | A 08080021325698", "70.00EUR/secondary?0002???A?08080021325698"],
+    [80, "secondary 0003 | A 08080021325698", "70.00EUR/secondary?0003???A?08080021325698"]
   ])("of %i characters for %s is %s", (length, payee, expected) => {
     assert.strictEqual(bindingMessageOf(length)({ amount: "70.00", currency: "EUR", payee }), expected)
   })
