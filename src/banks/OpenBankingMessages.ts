@@ -10,7 +10,7 @@ import { makeSecurityEventReceiver, type SecurityEventOptions } from "../oauth/S
 import * as HttpProvider from "../submission/http/HttpProvider.ts"
 import { ProviderReference } from "../submission/providers/ProviderAdapter.ts"
 import * as Iso20022 from "./iso20022.ts"
-import { makeMessageSigner, makeMessageVerifier, type SigningKey, type VerifyingKeys } from "./messageSignatures.ts"
+import * as Signatures from "./messageSignatures.ts"
 import { type ConsentEnds, readOfConsent } from "./paymentConsent.ts"
 
 /** What clients read of a failure, by code. */
@@ -57,9 +57,7 @@ const Payment = Schema.Struct({
     ConsentId: Schema.String,
     Status: Schema.Literals(Iso20022.paymentStatuses),
     StatusUpdateDateTime: Schema.String,
-    StatusReason: Schema.optionalKey(
-      Schema.Array(Schema.Struct({ StatusReasonCode: Schema.optionalKey(Schema.String) }))
-    )
+    StatusReason: Schema.optionalKey(Iso20022.StatusReasons)
   })
 })
 
@@ -68,10 +66,7 @@ const payment = (succeedsAt: Iso20022.SettledStatus) =>
   HttpProvider.declareOrder({
     schema: Payment,
     names: ({ Data }, answer) => ({ reference: Data.DomesticPaymentId, operation_id: operationIn(answer) }),
-    result: ({ Data: { Status, StatusReason = [] } }) => {
-      const reasons = StatusReason.map(({ StatusReasonCode = "" }) => StatusReasonCode)
-      return Iso20022.resultOf(Status, succeedsAt, reasons, codes)
-    },
+    result: ({ Data }) => Iso20022.resultOf(Data, succeedsAt, codes),
     unproven: ({ Data }) => Iso20022.blocked(Data.Status, Data.DomesticPaymentId)
   })
 
@@ -109,7 +104,6 @@ const Consent = Schema.Struct({
 const questionAbout = (consent: string, key = "of this operation") =>
   `Which DomesticPaymentId did you create under the consent ${consent}, for the x-idempotency-key ${key}, and what is its Status?`
 
-/** `COND`: the consent is used. `AWAU`, `AUTH`: no payment was ordered under it so far. */
 const ofConsent = (ends: ConsentEnds | undefined) =>
   HttpProvider.onBody(Consent, ({ Data }, answer) => {
     const { ConsentId: id, Status: status } = Data
@@ -125,7 +119,6 @@ const ofConsent = (ends: ConsentEnds | undefined) =>
 export const read = (consentId: string, succeedsAt: Iso20022.SettledStatus, ends: ConsentEnds | undefined) =>
   about(consentId)(HttpProvider.firstOf(payment(succeedsAt).read, ofConsent(ends)))
 
-/** The only algorithm of the standard. */
 const profile = { header: "x-jws-signature", algorithm: "PS256" }
 const iat = "http://openbanking.org.uk/iat"
 const iss = "http://openbanking.org.uk/iss"
@@ -136,26 +129,22 @@ const directory = "openbanking.org.uk"
  * How the gateway signs. `issuer` at the Open Banking Directory: the ids of organisation and software statement, `ORG/SOFTWARE`. Versions up
  * to 3.1.3 asked for `b64: false`; version 4.0 has no `b64`.
  */
-export interface SigningOptions extends SigningKey {
+export interface SigningOptions extends Signatures.SigningKey {
   /** The domain of the trust anchor that has the public key. Default: `openbanking.org.uk`. */
   readonly trustAnchor?: string
 }
 
 /** Whose signatures prove something. `issuer` at the Open Banking Directory: the id of its organisation. */
-export interface BankKeys extends VerifyingKeys {
+export interface BankKeys extends Signatures.VerifyingKeys {
   /** The domains of trusted anchors. Default: `openbanking.org.uk` alone. */
   readonly trustAnchors?: ReadonlyArray<string>
 }
 
 export const makeSigner = ({ trustAnchor = directory, ...key }: SigningOptions) =>
-  makeMessageSigner(profile, key, (now) => ({ [iat]: now, [iss]: key.issuer, [tan]: trustAnchor }))
+  Signatures.makeMessageSigner(profile, key, (now) => ({ [iat]: now, [iss]: key.issuer, [tan]: trustAnchor }))
 
-/** Milliseconds for which the signature of an answer counts: the bank signs each answer when it gives it. */
-export const signatureAge = 300_000
-
-/** `maxAge`: milliseconds for which a signature counts. */
-export const makeVerifier = ({ trustAnchors = [directory], ...bank }: BankKeys, maxAge = signatureAge) =>
-  makeMessageVerifier(profile, bank, {
+export const makeVerifier = ({ trustAnchors = [directory], ...bank }: BankKeys, maxAge = Signatures.signatureAge) =>
+  Signatures.makeMessageVerifier(profile, bank, {
     [iat]: isRecent(maxAge),
     [iss]: (value) => value === bank.issuer,
     [tan]: (value) => trustAnchors.includes(value as string)
@@ -169,8 +158,7 @@ export interface EventOptions extends SecurityEventOptions {
 
 /** Makes the receiver of a bank's events. Dies with a `TypeError` if the options cannot be right. */
 export const makeEventReceiver = Effect.fnUntraced(function*({ bank, ...options }: EventOptions) {
-  // The receiver checks the age of the event. A bank may repeat it with its first signature.
-  const verifier = yield* makeVerifier(bank, Infinity)
+  const verifier = yield* makeVerifier(bank, Infinity) // An event has an age of its own, and may be repeated as it is.
   const update = { event: "urn:uk:org:openbanking:events:resource-update", subject: "http://openbanking.org.uk/rid" }
   return yield* Effect.sync(() => makeSecurityEventReceiver(options, { ...update, verifier }))
 })

@@ -63,10 +63,7 @@ export interface OpenBankingUkOptions extends Pick<HttpProvider.HttpProviderOpti
   readonly payerToken: (payment: PayerTokenQuery) => Effect.Effect<Redacted.Redacted<string>, unknown>
   readonly signing: Messages.SigningOptions
   readonly bank: Messages.BankKeys
-  /**
-   * The status that is `succeeded`. Default: `ACSC`, the debtor's account is debited. The bank of the payee may reject the payment yet. With
-   * `ACCC`, its account is credited, and until then the operation is `submitted`: give it only if the bank reports `ACCC`. Many never do.
-   */
+  /** What `succeeded` says. Default: `ACSC`, the debtor is debited. `ACCC`: the creditor is credited, which many banks never report. */
   readonly succeedsAt?: SettledStatus
   /** Default: the bank documents nothing, and an unused consent never proves that nothing was ordered. */
   readonly consentEnds?: ConsentEnds
@@ -94,7 +91,7 @@ export const at = (options: OpenBankingUkOptions): Layer.Layer<ProviderAdapter, 
       payloads,
       failures: Messages.failures,
       idempotencyKeyHeader: "x-idempotency-key",
-      promises: { keys: "24 hours", ...consentPromises(consentEnds, Messages.signatureAge) },
+      promises: { keys: "24 hours", ...consentPromises(consentEnds) },
       credentials: (operation, payload) =>
         Effect.map(
           payload === null ? clientToken : Effect.andThen(ready, tokenOf(operation, payload)),

@@ -57,14 +57,19 @@ export const reasonCodes: Readonly<Record<string, FailureCode>> = {
 /** Of these, the reasons that depend on what the account holds or has paid, or on a block: a later request may succeed. */
 export const passingReasons = ["AC06", "AM02", "AM04", "AM14"] as const
 
+/** Why a payment has its status. */
+export const StatusReasons = Schema.Array(Schema.Struct({ StatusReasonCode: Schema.optionalKey(Schema.String) }))
+
 /**
  * The result of a payment. A blocked one counts as under way, and before `succeedsAt` so does one that is debited alone: it may be blocked or
  * rejected yet. `codes` maps the reasons of a rejected one: the first that is mapped counts.
  */
 export const resultOf = (
-  status: PaymentStatus,
+  { Status: status, StatusReason = [] }: {
+    readonly Status: PaymentStatus
+    readonly StatusReason?: typeof StatusReasons.Type
+  },
   succeedsAt: SettledStatus,
-  reasons: ReadonlyArray<string>,
   codes: Readonly<Record<string, string>>
 ): ProvenResult => {
   const state = states[status]
@@ -72,7 +77,8 @@ export const resultOf = (
   if (state !== "failed") return { state }
   return {
     state,
-    code: reasons.map((reason) => codes[reason]).find((code) => code !== undefined) ?? "payment_rejected"
+    code: StatusReason.map(({ StatusReasonCode = "" }) => codes[StatusReasonCode]).find((code) => code !== undefined) ??
+      "payment_rejected"
   }
 }
 

@@ -17,6 +17,9 @@ interface SignatureProfile {
   readonly algorithm: string
 }
 
+/** Milliseconds for which the signature of an answer counts: a bank signs each answer when it gives it. */
+export const signatureAge = 300_000
+
 /** The key by which the gateway signs. */
 export interface SigningKey {
   /** The private RSA key, in PEM (PKCS #8). */

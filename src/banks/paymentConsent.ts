@@ -7,6 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import { type ProviderPromises, StatusAnswer } from "../submission/providers/ProviderAdapter.ts"
+import { signatureAge } from "./messageSignatures.ts"
 
 /**
  * What a bank documents about the end of a consent. Give it only if the bank also documents that a used consent stays used: otherwise a
@@ -22,10 +23,10 @@ export interface ConsentEnds {
 }
 
 /**
- * The promises about reads by the consent, whose answers are `answerAge` milliseconds old at most. Without `ends` an unused consent never
- * proves that nothing was ordered. Throws a `TypeError` if its lifetime would end a consent that the bank still takes.
+ * The promises about reads by the consent, whose answers are signed. Without `ends` an unused consent never proves that nothing was ordered.
+ * Throws a `TypeError` if its lifetime would end a consent that the bank still takes.
  */
-export const consentPromises = (ends: ConsentEnds | undefined, answerAge: number): ProviderPromises => {
+export const consentPromises = (ends: ConsentEnds | undefined): ProviderPromises => {
   for (const name of ["lifetime", "visibleAfter"] as const) {
     if (ends?.[name] === undefined) continue
     const duration = Option.getOrElse(Duration.fromInput(ends[name]), () => Duration.zero)
@@ -37,7 +38,7 @@ export const consentPromises = (ends: ConsentEnds | undefined, answerAge: number
     readByOperationId: "indirectly",
     ...ends === undefined ? {} : {
       lateRequests: "refused_as_stated",
-      notFoundIsFinalAfter: Duration.sum(Duration.fromInputUnsafe(ends.visibleAfter), Duration.millis(answerAge))
+      notFoundIsFinalAfter: Duration.sum(Duration.fromInputUnsafe(ends.visibleAfter), Duration.millis(signatureAge))
     }
   }
 }
