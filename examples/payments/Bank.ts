@@ -16,7 +16,11 @@ const Answered = Schema.Struct({
   status: Schema.Literals(["pending", "succeeded", "failed"]),
   code: Schema.optionalKey(Schema.String)
 })
-const Refusal = Schema.Struct({ code: Schema.String, idempotency_key: Schema.String })
+const Refusal = Schema.Struct({
+  code: Schema.String,
+  idempotency_key: Schema.String,
+  message: Schema.optionalKey(Schema.String)
+})
 const TooLate = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("too_late") })
 const NotFound = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("not_found") })
 

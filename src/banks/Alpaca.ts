@@ -140,9 +140,10 @@ const answered = HttpProvider.declareOrder({
 })
 
 /** An error by its code, which is stable. */
-const error = (...codes: ReadonlyArray<number>) => Schema.Struct({ code: Schema.Literals(codes) })
+const error = (...codes: ReadonlyArray<number>) =>
+  Schema.Struct({ code: Schema.Literals(codes), message: Schema.optionalKey(Schema.Json) })
 const NoBuyingPower = Schema.Struct({ ...error(40310000).fields, buying_power: Schema.String })
-const refusal = (schema: Schema.ConstraintDecoder<unknown>, code: keyof typeof failures) =>
+const refusal = (schema: Schema.ConstraintDecoder<Schema.Json>, code: keyof typeof failures) =>
   HttpProvider.refusal(schema, code)
 
 /** Answers with which Alpaca did nothing: wrong keys, and more than 200 requests in a minute. */

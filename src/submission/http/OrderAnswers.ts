@@ -21,7 +21,6 @@ import {
 import {
   byStatus,
   type Decode,
-  evidenceOf,
   type HttpAnswer,
   KeyHolder,
   NotUnderstood,
@@ -71,7 +70,7 @@ export const declareOrder = <T extends Schema.Json>(
 ): OrderAnswers<T> => {
   const evident = (order: T, answer: HttpAnswer) => ({
     names: names(order, answer),
-    evidence: evidence?.(answer) ?? { status: answer.status, body: order }
+    evidence: evidence?.(answer) ?? declared(order, answer)
   })
 
   /** The orders before a replacement. */
@@ -134,18 +133,24 @@ export const onlyEntry = <A, E>(member: string, decode: Decode<A, E>): Decode<A,
 /** For a body that names no operation: see `namesNothing` for its condition. */
 const none = () => namesNothing
 
-/** Decodes an answer that the provider does not know the operation: see `NotFound`. */
-export const notFound = <T>(
+/** The status, and of the body the members of the schema: any other may repeat the payload, such as an account number. */
+const declared = <T extends Schema.Json>(body: T, { status }: HttpAnswer): Schema.Json => ({ status, body })
+
+/** Decodes an answer that the provider does not know the operation: see `NotFound`. The evidence has the members of the schema. */
+export const notFound = <T extends Schema.Json>(
   schema: Schema.ConstraintDecoder<T>,
   names: (body: T) => AnswerNames = none
 ): Decode<StatusAnswer> =>
-  onBody(schema, (body, answer) => StatusAnswer.NotFound({ names: names(body), evidence: evidenceOf(answer) }))
+  onBody(schema, (body, answer) => StatusAnswer.NotFound({ names: names(body), evidence: declared(body, answer) }))
 
 /** Decodes a list without an entry, if it has a filter by the key, as `notFound`. */
 export const noEntry = (member: string): Decode<StatusAnswer> => notFound(Schema.Struct({ [member]: Schema.Tuple([]) }))
 
-/** Decodes a refusal that the provider documents as final. Clients read the failure that the adapter declares for the code. */
-export const refusal = <T>(
+/**
+ * Decodes a refusal that the provider documents as final. Clients read the failure that the adapter declares for the code. The evidence has
+ * the members of the schema.
+ */
+export const refusal = <T extends Schema.Json>(
   schema: Schema.ConstraintDecoder<T>,
   code: string | ((body: T) => string),
   names: (body: T) => AnswerNames = none
@@ -154,7 +159,7 @@ export const refusal = <T>(
     SubmissionAnswer.Rejected({
       code: typeof code === "string" ? code : code(body),
       names: names(body),
-      evidence: evidenceOf(answer)
+      evidence: declared(body, answer)
     }))
 
 /**
@@ -214,7 +219,7 @@ export const errorList = <T extends Schema.Json>(
     if (codes.every(isRepairable)) return Effect.fail(new NotSent({ reason, isRefused: true, isLocal: true }))
     const [code, ...others] = codes.map(finalCode)
     if (code === undefined || others.some((other) => other === undefined)) return Effect.fail(new Uncertain({ reason }))
-    return SubmissionAnswer.Rejected({ code, names: names(answer), evidence: { status: answer.status, body } })
+    return SubmissionAnswer.Rejected({ code, names: names(answer), evidence: declared(body, answer) })
   })
 
 /** Decodes a status that says that the provider takes no request of this kind here, with any body. An operator can repair the address. */

@@ -59,7 +59,7 @@ export const banks: ReadonlyArray<Plant> = [
     "Open Banking UK: an unused consent is final only once no kept answer shows it as unused",
     "src/banks/paymentConsent.ts"
   )
-    .edit("Duration.millis(answerAge)", "Duration.zero")
+    .edit("Duration.millis(signatureAge)", "Duration.zero")
     .foundBy(unit("banks/OpenBankingUkSignatures", "from before counts no more")),
   plant("Open Banking UK: a repeated event is one hint", securityEvents)
     .edit("reference === undefined || received.has(event.jti)", "reference === undefined")
@@ -85,6 +85,12 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Open Banking UK: a payment that is debited alone has not succeeded, where its credit is reported", iso20022)
     .edit("status === \"ACSC\" && succeedsAt === \"ACCC\"", "status === \"ACSC\" && succeedsAt !== succeedsAt")
     .foundBy(unit("banks/OpenBankingUk", "where ACCC alone succeeds")),
+  plant("the evidence of a refusal repeats nothing of the payload", orderAnswers)
+    .edit(
+      "      names: names(body),\n      evidence: declared(body, answer)",
+      "      names: names(body),\n      evidence: { status: answer.status, body: answer.body }"
+    )
+    .foundBy(unit("banks/Increase", "that the bank repeats")),
   plant("Increase: an account pays for its owner alone", increase)
     .edit("mayPayFrom(operation, account_id)", "Effect.as(mayPayFrom(operation, account_id), true)")
     .foundBy(unit("banks/Increase", "to an owner without it")),

@@ -309,6 +309,16 @@ describe("The adapter for Increase", () => {
       })
     }))
 
+  it.effect("keeps as evidence of a refusal what counts, and no account number that the bank repeats", () =>
+    Effect.gen(function*() {
+      const errors = [{ loc: ["account_number"], msg: "987654321 is not valid", input: "987654321" }]
+      const { submit } = yield* startWith(problem("invalid_parameters_error", 400, { errors }))
+      assert.deepInclude(yield* submit(operation("ach_transfer"), ach), {
+        _tag: "Rejected",
+        evidence: { status: 400, body: { type: "invalid_parameters_error", title: "Why.", status: 400 } }
+      })
+    }))
+
   it.effect("keeps as evidence what counts, and no account number", () =>
     Effect.gen(function*() {
       const body = transfer({ idempotency_key: "k", status: "submitted", account_number: "987654321" })
