@@ -67,7 +67,7 @@ export const ciba: ReadonlyArray<Plant> = [
     )
     .foundBy(...notified),
   plant("the person reads the whole amount, or is not asked", service)
-    .edit("room < shortestEnd + 2 ? null", "room < 0 ? null")
+    .edit("room < shortestEnd + 2 || payee", "room < 0 || payee")
     .foundBy(unit("ciba/bindingMessage")),
   plant("an ID token is remembered for as long as it is accepted", protocol)
     .edit("if (exp + clockTolerance < now) used.delete", "if (exp < now) used.delete")
