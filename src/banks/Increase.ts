@@ -73,11 +73,9 @@ export const achTransferTerms = (
 })
 
 /** The terms of an `account_transfer`, for its endpoint. */
-export const accountTransferTerms = (transfer: typeof AccountTransfer.Type): Terms => ({
-  amount: transfer.amount,
-  currency: transfer.currency,
-  payee: transfer.destination_account_id
-})
+export const accountTransferTerms = (
+  { amount, currency, destination_account_id: payee }: typeof AccountTransfer.Type
+): Terms => ({ amount, currency, payee })
 
 /** What the bank can carry out, by type of operation. The bank's paths are these types in the plural. */
 export const payloads = { ach_transfer: AchTransfer, account_transfer: AccountTransfer }
@@ -155,7 +153,13 @@ const transfer = HttpProvider.declareOrder({
   result: (one) => {
     const state = states[one.status]
     return state === "failed" ? { state, code: failureOf(one) } : { state }
-  }
+  },
+  unproven: ({ currency, id }) =>
+    currency === "USD" ? null : {
+      reason: "unclear",
+      detail: "the transfer is not in US dollars",
+      question: `Transfer ${id} is not in US dollars. What did it move?`
+    }
 })
 
 /** An error of the bank (RFC 9457). Its `type` is stable; its texts are for people, and may change. */
@@ -206,10 +210,7 @@ const decodeSubmission = HttpProvider.byStatus({
   500: uncertain("internal_server_error")
 })
 
-/**
- * What has the key after a fence: the transfer of the fence waits for its approval, and is then cancelled. A person at the bank who approves
- * it makes it the transfer of the operation.
- */
+/** The transfer of a fence waits for its approval, and is then cancelled. A person who approves it makes it that of the operation. */
 const holder = transfer.holder(({ status }) => {
   if (status === "canceled") return "cancelled"
   return status === "pending_approval" ? "waiting" : "first"
@@ -244,8 +245,8 @@ export interface IncreaseOptions extends Pick<HttpProvider.HttpProviderOptions, 
   readonly apiKey: Redacted.Redacted<string>
   /**
    * Whether the operation's resource owner, or its provider connection, may pay from this account. `account_id` is text of the client, and
-   * the key pays from every account: nothing else keeps an agent of one owner from the account of another. Say no to an unknown account,
-   * too. After a no, nothing is sent, and the operation is `failed` with `not_permitted`. If it fails, the operation waits.
+   * the key pays from every account: nothing else keeps an agent of one owner from the account of another. Say no to an unknown account, and
+   * to one in another currency. After a no, nothing is sent, and the operation is `failed` with `not_permitted`. If it fails, the operation waits.
    */
   readonly mayPayFrom: (operation: ProviderOperation, accountId: string) => Effect.Effect<boolean, unknown>
   /**

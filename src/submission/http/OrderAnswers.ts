@@ -41,7 +41,10 @@ export interface OrderOptions<T extends Schema.Json> {
   readonly result: (order: T, earlier: ReadonlyArray<T>) => ProvenResult
   /** Default: the status, and of the body the members of the schema. `evidenceOf` keeps the whole body. */
   readonly evidence?: (answer: HttpAnswer) => Schema.Json
-  /** Why a status read of the order proves nothing; null if it proves `result`. Default: it always does. */
+  /**
+   * Why the order proves nothing; null if it proves `result`. Default: it always does. After a submission such an order is acknowledged: the
+   * provider has it, and status reads ask the question.
+   */
   readonly unproven?: (order: T) => NoEvidence | null
   /** Where the order is that replaced this one; null without one. The read goes on there. Default: orders are not replaced. */
   readonly replacedBy?: (order: T) => { readonly reference: ProviderReference; readonly path: string } | null
@@ -106,7 +109,10 @@ export const declareOrder = <T extends Schema.Json>(
   return {
     submitted: onBody(
       schema,
-      (order, answer) => submissionAnswerOf({ ...result(order, []), ...evident(order, answer) })
+      (order, answer) => {
+        const known = unproven(order) === null ? result(order, []) : { state: "submitted" as const }
+        return submissionAnswerOf({ ...known, ...evident(order, answer) })
+      }
     ),
     read: read(null),
     holder: (holderOf) =>

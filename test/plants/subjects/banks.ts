@@ -85,6 +85,12 @@ export const banks: ReadonlyArray<Plant> = [
   plant("Open Banking UK: a payment that is debited alone has not succeeded, where its credit is reported", iso20022)
     .edit("status === \"ACSC\" && succeedsAt === \"ACCC\"", "status === \"ACSC\" && succeedsAt !== succeedsAt")
     .foundBy(unit("banks/OpenBankingUk", "where ACCC alone succeeds")),
+  plant("Increase: a transfer in another currency is no result of one in dollars", increase)
+    .edit("currency === \"USD\" ? null", "currency !== \"\" ? null")
+    .foundBy(unit("banks/Increase", "in another currency")),
+  plant("an order that proves nothing is no result of a submission", orderAnswers)
+    .edit("unproven(order) === null ? result(order, []) :", "unproven(order) !== undefined ? result(order, []) :")
+    .foundBy(unit("banks/Increase", "in another currency")),
   plant("the evidence of a refusal repeats nothing of the payload", orderAnswers)
     .edit(
       "      names: names(body),\n      evidence: declared(body, answer)",

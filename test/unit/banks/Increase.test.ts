@@ -309,6 +309,22 @@ describe("The adapter for Increase", () => {
       })
     }))
 
+  it.effect.each([["complete"], ["canceled"]])(
+    "has no result in another currency (%s): a person asks the bank",
+    ([status]) =>
+      Effect.gen(function*() {
+        const about = operation("account_transfer")
+        const body = transfer({ type: "account_transfer", status: status!, currency: "JPY", idempotency_key: about.id })
+        const { submit } = yield* startWith({ status: 200, body })
+        assert.strictEqual((yield* submit(about, account))._tag, "Acknowledged")
+        const { readStatus } = yield* startWith({ status: 200, body: list(body) })
+        assert.deepInclude(yield* readStatus(about, null), {
+          _tag: "NotProven",
+          question: "Transfer ach_transfer_1 is not in US dollars. What did it move?"
+        })
+      })
+  )
+
   it.effect("keeps as evidence of a refusal what counts, and no account number that the bank repeats", () =>
     Effect.gen(function*() {
       const errors = [{ loc: ["account_number"], msg: "987654321 is not valid", input: "987654321" }]
