@@ -65,11 +65,16 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
         202: answered.submitted,
         // The bank documents these codes as final refusals. 409 also answers a known key: that proves nothing.
         409: refused(TooLate),
-        422: refused(Refusal)
+        422: refused(Refusal),
+        401: HttpProvider.wrongCredentials
       })
     },
     status: {
       request: ({ id }) => ({ path: `/mutations/${id}` }),
-      decode: HttpProvider.byStatus({ 200: answered.read, 404: HttpProvider.notFound(NotFound, named) })
+      decode: HttpProvider.byStatus({
+        200: answered.read,
+        404: HttpProvider.notFound(NotFound, named),
+        401: HttpProvider.wrongCredentials
+      })
     }
   })

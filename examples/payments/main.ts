@@ -62,12 +62,12 @@ const bankAddress = Effect.gen(function*() {
 /** The bank. The sandbox keeps its record beside the database, so that record and ledger last equally long. */
 const Banks = Layer.unwrap(Effect.gen(function*() {
   const address = yield* bankAddress
-  const token = yield* Config.Redacted("BANK_TOKEN").pipe(Config.withDefault(Redacted.make("sandbox")))
-  const banksAt = (url: string) => Providers.layer({ [bankName]: Bank.layer(url, token) })
-  if (address !== null) return banksAt(address)
+  const banksAt = (url: string, token: Redacted.Redacted<string>) =>
+    Providers.layer({ [bankName]: Bank.layer(url, token) })
+  if (address !== null) return banksAt(address, yield* Config.Redacted("BANK_TOKEN"))
   const url = `http://127.0.0.1:${yield* port}${webhooksPath}`
   const webhooks = Option.map(yield* webhookSecret, (secret) => ({ webhooks: { url, secret } }))
-  return Layer.unwrap(Effect.map(Sandbox, (sandbox) => banksAt(sandbox.url))).pipe(
+  return Layer.unwrap(Effect.map(Sandbox, (sandbox) => banksAt(sandbox.url, Redacted.make("sandbox")))).pipe(
     Layer.provide(
       Sandbox.layer({ record: path.join(yield* dataDir, "bank.jsonl"), ...Option.getOrUndefined(webhooks) })
     )

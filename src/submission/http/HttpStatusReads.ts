@@ -35,6 +35,7 @@ const mostReadOn = 8
 const readOn = Effect.fnUntraced(function*(
   adapter: Adapter,
   operation: ProviderOperation,
+  headersOf: () => HttpHeaders,
   first: ReadOn,
   decodePage: Decode<StatusAnswer | ReadOn, NotSent>
 ) {
@@ -43,7 +44,8 @@ const readOn = Effect.fnUntraced(function*(
   for (let count = 0; count < mostReadOn; count++) {
     const { decode = decodePage, path } = next
     isList &&= next.decode === undefined
-    const encode = (credentials: HttpCredentials) => encodeWithoutBody(adapter.baseUrl, { path }, credentials)
+    const encode = (credentials: HttpCredentials) =>
+      encodeWithoutBody(adapter.baseUrl, { path, headers: headersOf() }, credentials)
     yield* goesOn
     const status = yield* Effect.mapError(
       ask(adapter, operation, encode, decode, null),
@@ -107,12 +109,14 @@ export const readStatus = (adapter: Adapter) =>
         return StatusAnswer.NotProven({ reason: "unclear", detail: unaskedWithoutReference })
       }
       const decoded = payload === undefined ? null : yield* adapter.payloadOf(operation, payload)
-      const encode = (credentials: HttpCredentials) =>
-        encodeWithoutBody(baseUrl, statusRequest(adapter, operation, reference, decoded), credentials)
+      const request = () => statusRequest(adapter, operation, reference, decoded)
+      const encode = (credentials: HttpCredentials) => encodeWithoutBody(baseUrl, request(), credentials)
       const read = { operation, reference, payload: decoded }
       const decode: Decode<StatusAnswer | ReadOn, NotSent> = (answer) => options.status.decode(answer, read)
       const status = yield* ask(adapter, operation, encode, decode, null)
-      return status._tag === "ReadOn" ? yield* readOn(adapter, operation, status, decode) : status
+      return status._tag === "ReadOn"
+        ? yield* readOn(adapter, operation, () => request().headers ?? {}, status, decode)
+        : status
     },
     Effect.catch((error) =>
       Effect.succeed<StatusAnswer>(

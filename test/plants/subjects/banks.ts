@@ -91,6 +91,12 @@ export const banks: ReadonlyArray<Plant> = [
   plant("an order that proves nothing is no result of a submission", orderAnswers)
     .edit("unproven(order) === null ? result(order, []) :", "unproven(order) !== undefined ? result(order, []) :")
     .foundBy(unit("banks/Increase", "in another currency")),
+  plant(
+    "a further page of a status read is asked for with the headers of the first",
+    "src/submission/http/HttpStatusReads.ts"
+  )
+    .edit("{ path, headers: headersOf() }", "{ path }")
+    .foundBy(unit("submission/http/HttpProviderAnswers", "that searches a list")),
   plant("the evidence of a refusal repeats nothing of the payload", orderAnswers)
     .edit(
       "      names: names(body),\n      evidence: declared(body, answer)",

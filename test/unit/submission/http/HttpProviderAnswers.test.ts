@@ -263,7 +263,7 @@ describe("A status read", () => {
           status: {
             needsPayload: true,
             isUnfiltered: true,
-            request: () => ({ path: "/transfers" }),
+            request: () => ({ path: "/transfers", headers: { "X-Version": "2" } }),
             decode: (answer, { operation, payload }) =>
               onBody(Page, ({ more, transfers }) => {
                 const own = transfers.find(({ key }) => key === operation.id)
@@ -300,6 +300,7 @@ describe("A status read", () => {
         "/transfers",
         "/transfers?after=ref-1"
       ])
+      for (const { head } of found.server.requests) assert.match(head, /^x-version: 2\r?$/im)
       const differing = yield* listed([operation.id], 1)
       assert.deepInclude(yield* read(differing.options, "1.00", operation), { detail: "the amount differs" })
       assert.isTrue((yield* HttpProvider.make(differing.options)).readsNeedPayload)
