@@ -91,7 +91,7 @@ describe("A confirmed pool", () => {
           assert.strictEqual(yield* noted, 1)
           assert.strictEqual(yield* sql.withTransaction(noted), 1)
         }).pipe(Effect.provide(on(servers, kind)))
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
   }
 
   it.live("asks for the position of the standby, and not for its presence", () =>
@@ -111,7 +111,7 @@ describe("A confirmed pool", () => {
         })
       )
       yield* Effect.retry(ask, Schedule.spaced("50 millis"))
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("needs every standby by its name, so that no successor has another one", () =>
     Effect.gen(function*() {
@@ -138,7 +138,7 @@ describe("A confirmed pool", () => {
           assert.match(error.message, reason)
         }
       }).pipe(Effect.provide(on(servers)))
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("confirms nothing after a crash of the server, until a standby has it", () =>
     Effect.gen(function*() {
@@ -164,7 +164,7 @@ describe("A confirmed pool", () => {
         yield* servers.startStandby
         assert.strictEqual(yield* noted, 1)
       }).pipe(Effect.provide(on(servers, clients["of shared connections"])))
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("keeps no connection for a COMMIT that waits for a standby", () =>
     Effect.gen(function*() {
@@ -179,7 +179,7 @@ describe("A confirmed pool", () => {
           assert.match(message, /COMMIT waits for a standby/)
         }
       }).pipe(Effect.provide(on(servers)))
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("says what its owner lacks", () =>
     Effect.gen(function*() {
@@ -193,7 +193,7 @@ describe("A confirmed pool", () => {
       assert.match(String((yield* Effect.flip(ask)).reason.cause), /GRANT pg_read_all_stats TO owner/)
       yield* onServer(primary, "GRANT pg_read_all_stats TO owner")
       yield* ask
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })
 
 describe("A gateway whose statements must be confirmed", () => {
@@ -251,7 +251,7 @@ describe("A gateway whose statements must be confirmed", () => {
         yield* Effect.retry(readiness.check, Schedule.spaced("50 millis"))
         assert.strictEqual((yield* store.find(identity, operation.id)).state, "submitting")
       }).pipe(Effect.provide(services))
-    }).pipe(Effect.scoped), 90_000)
+    }).pipe(Effect.scoped))
 
   it.live(
     "is not ready on a standby, and says why, and on a ledger without the procedure",
@@ -271,7 +271,6 @@ describe("A gateway whose statements must be confirmed", () => {
         assert.strictEqual(yield* reasonOn(standby), "in_recovery")
         yield* onServer(primary, "DROP PROCEDURE confirm_replication")
         assert.strictEqual(yield* reasonOn(primary), "migrations_missing")
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 })

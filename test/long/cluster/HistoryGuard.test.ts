@@ -89,8 +89,7 @@ describe("A process with workers", () => {
         yield* Effect.retry(untilHeld(primary, queue), { times: 5 })
         const onceHeld = { schedule: Schedule.spaced("10 millis") }
         assert.deepStrictEqual(yield* Effect.retry(queue.claim(grant.provider, 10, claimTerms), onceHeld), [])
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("claims nothing of a disk that was put back, and works on after a crash", () =>
@@ -129,5 +128,5 @@ describe("A process with workers", () => {
       // The first operation looks unsent. A process that has just started cannot know better.
       const refused = Effect.retry(Effect.flip(queue.claim(grant.provider, 10, claimTerms)), { times: 5 })
       for (let n = 0; n < 3; n++) assert.strictEqual((yield* refused)._tag, "StoreUnavailable")
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })

@@ -75,8 +75,7 @@ describe("A pool on several hosts", () => {
             assert.strictEqual(yield* dataDirectory, cluster.pgdata)
             assert.strictEqual(yield* sql.withTransaction(dataDirectory), cluster.pgdata)
           }).pipe(Effect.provide(Layer.fresh(DriverClient.layer({ url, maxConnections: 4, ...settings }, "test"))))
-        }).pipe(Effect.scoped),
-      60_000
+        }).pipe(Effect.scoped)
     )
   }
 
@@ -92,8 +91,7 @@ describe("A pool on several hosts", () => {
           assert.isTrue(Option.isNone(yield* Effect.timeoutOption(transaction, "300 millis")))
           assert.strictEqual(yield* transaction, cluster.pgdata)
         }).pipe(Effect.provide(Layer.fresh(DriverClient.layer({ url, maxConnections: 4 }, "test"))))
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("runs a statement once, also when it fails with an error of the connection", () =>
@@ -109,7 +107,7 @@ describe("A pool on several hosts", () => {
         })
       assert.strictEqual(yield* Effect.flip(pool.use(fails)), lost)
       assert.strictEqual(runs, 1)
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   for (const [kind, settings] of Object.entries(clients)) {
     it.live(
@@ -139,8 +137,7 @@ describe("A pool on several hosts", () => {
             assert.strictEqual(yield* Effect.retry(dataDirectory, { times: 3 }), standby.pgdata)
             assert.deepStrictEqual([...new Set(yield* together)], [standby.pgdata])
           }).pipe(Effect.provide(Layer.fresh(DriverClient.layer({ url, maxConnections: 4, ...settings }, "test"))))
-        }).pipe(Effect.scoped),
-      60_000
+        }).pipe(Effect.scoped)
     )
   }
 
@@ -162,5 +159,5 @@ describe("A pool on several hosts", () => {
       assert.strictEqual((yield* Effect.flip(read("&target_session_attrs=read-write"))).reason._tag, "ConnectionError")
       assert.strictEqual(yield* read("&target_session_attrs=any"), standby.pgdata)
       assert.strictEqual(yield* read(""), standby.pgdata)
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })

@@ -131,7 +131,7 @@ describe("the witness in PostgreSQL", () => {
       yield* fencing("COMMIT")
       yield* refused(Fiber.join(recording), "the epoch ended before the batch")
       yield* fencing("BEGIN")
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 })
 
 describe("the witness in etcd", () => {
@@ -157,7 +157,7 @@ describe("the witness in etcd", () => {
       const failure = yield* Effect.flip(wrong.epoch)
       assert.strictEqual(failure._tag, "WitnessUnavailable")
       assert.notInclude(failure.message, "secret")
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live("fails within seconds when etcd does not answer", () =>
     Effect.gen(function*() {
@@ -169,7 +169,7 @@ describe("the witness in etcd", () => {
       assert.strictEqual((yield* Effect.flip(hurried.epoch))._tag, "WitnessUnavailable")
       yield* thaw
       assert.strictEqual(yield* Effect.eventually(epoch), first)
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 })
 
 describe("the witness in PostgreSQL", () => {
@@ -186,8 +186,7 @@ describe("the witness in PostgreSQL", () => {
           assert.strictEqual(yield* Effect.eventually(store.epoch), first)
           assert.strictEqual((yield* Effect.flip(store.batches(first)))._tag, "WitnessUnavailable")
         }))
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("refuses the cluster of the ledger, and one that could forget commits", () =>
