@@ -149,7 +149,7 @@ const revocationSeen = Effect.fnUntraced(function*(delay: string) {
   assert.strictEqual(stale, 0, delay)
 })
 
-layer(Scene.layer, { excludeTestServices: true, timeout: 120_000 })("A standby that serves reads", (it) => {
+layer(Scene.layer, { excludeTestServices: true })("A standby that serves reads", (it) => {
   it.effect(
     "serves those of operations and tokens, and the primary serves all else",
     () =>
@@ -176,6 +176,23 @@ layer(Scene.layer, { excludeTestServices: true, timeout: 120_000 })("A standby t
         )
       })
   )
+
+  it.effect("runs a statement that fails on a primary, and that of the primary on a standby", () =>
+    Effect.gen(function*() {
+      const { follower, servers } = yield* Scene
+      const text = `SELECT 1 AS n WHERE ${onPrimaryOrStandby}`
+      const standbys = forStandby(text)!
+      const state = (cluster: Cluster, text: string) =>
+        Effect.map(
+          Effect.exit(onServer(cluster, text)),
+          (exit) => Exit.isSuccess(exit) ? "runs" : sqlState(Cause.squash(exit.cause) as SqlError)
+        )
+      assert.strictEqual(yield* state(servers.primary, text), "runs")
+      assert.strictEqual(yield* state(servers.primary, standbys), "55000")
+      assert.strictEqual(yield* state(follower.cluster, text), "55000")
+      assert.strictEqual(yield* state(follower.cluster, standbys), "runs")
+      assert.isNull(forStandby(`SELECT 1 WHERE ${onPrimary}`))
+    }))
 
   it.effect(
     "late, or not at all, serves no grant that was revoked before, and no older state",
@@ -312,8 +329,7 @@ describe("A standby that serves reads, of servers that change", () => {
           // Single reads and lists share a session of the primary.
           assert.lengthOf(yield* statementsOn(servers.primary), sessions)
         }).pipe(Effect.provide(servicesWith(reader)))
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live(
@@ -332,8 +348,7 @@ describe("A standby that serves reads, of servers that change", () => {
         yield* untilServedBy(follower)
         yield* servers.promote
         assert.strictEqual((yield* found)._tag, "StoreUnavailable")
-      }).pipe(Effect.provide(Scene.layer), Effect.scoped),
-    120_000
+      }).pipe(Effect.provide(Scene.layer), Effect.scoped)
   )
 
   it.live(
@@ -373,8 +388,7 @@ describe("A standby that serves reads, of servers that change", () => {
           // The other one follows the successor.
           yield* follower.stop
         }).pipe(Effect.provide(servicesWith(databaseOn(successor, true, connectionTo(follower.cluster)))))
-      }).pipe(Effect.scoped),
-    90_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("leaves its reads to the primary when it is promoted, and its host to another", () =>
@@ -397,22 +411,5 @@ describe("A standby that serves reads, of servers that change", () => {
         schedule: poll
       }).pipe(Effect.provide(servicesWith(databaseOn(servers.primary, true, { url }))))
       assert.strictEqual(here, servers.standby.socketDirectory)
-    }).pipe(Effect.scoped), 60_000)
-})
-
-describe("The statement of a standby", () => {
-  it.live("fails on a primary, and that of the primary on a standby", () =>
-    Effect.gen(function*() {
-      const { follower, servers } = yield* threeServers
-      const text = `SELECT 1 AS n WHERE ${onPrimaryOrStandby}`
-      const standbys = forStandby(text)!
-      const state = (cluster: Cluster, text: string) =>
-        Effect.map(Effect.exit(onServer(cluster, text)), (exit) =>
-          Exit.isSuccess(exit) ? "runs" : sqlState(Cause.squash(exit.cause) as SqlError))
-      assert.strictEqual(yield* state(servers.primary, text), "runs")
-      assert.strictEqual(yield* state(servers.primary, standbys), "55000")
-      assert.strictEqual(yield* state(follower.cluster, text), "55000")
-      assert.strictEqual(yield* state(follower.cluster, standbys), "runs")
-      assert.isNull(forStandby(`SELECT 1 WHERE ${onPrimary}`))
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })
