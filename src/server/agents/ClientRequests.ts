@@ -103,14 +103,18 @@ export const makeClientRequests = Effect.gen(function*() {
         : Effect.succeed(false)
     },
 
-    /** Ends the waiting calls of the grant that the notification names: a client cancels a call in a POST of its own. */
+    /**
+     * Ends the waiting call of the grant that the notification names: a client cancels a call in a POST of its own. Clients count
+     * their ids from 1, so several of a grant may use one id at once. Then no call ends: it may be that of another client.
+     */
     cancel: (grant: GrantIdentity, notification: JsonRpcNotification): Effect.Effect<void> => {
       const calls = new Set(
         [...pending.values()].map(({ call }) => call).filter((call) =>
           isSameGrant(call.grant, grant) && call.id === notification.params?.["requestId"]
         )
       )
-      return Effect.forEach(calls, (call) => call.receive(notification), { discard: true })
+      const [call] = calls
+      return call === undefined || calls.size > 1 ? Effect.void : call.receive(notification)
     },
 
     /** Forgets the requests of a call that ended. Later answers find none. */

@@ -122,12 +122,12 @@ const mayRecord = ({ method, params }: JsonRpcRequest): boolean =>
   method === "tools/call" && !Object.hasOwn(operationTools, String(params?.["name"]))
 
 /** The error of a request whose work ended without an answer. Its cause is not for clients. */
-const errorOfExit = (request: JsonRpcRequest, exit: Exit.Exit<void>): JsonRpcError => {
-  if (Exit.isSuccess(exit) || !Cause.hasInterruptsOnly(exit.cause)) return internalError
+const errorOfFailure = (request: JsonRpcRequest, cause: Cause.Cause<never>): JsonRpcError => {
+  if (!Cause.hasInterruptsOnly(cause)) return internalError
   const error = errorOfRefusal(
     new ReadRefused({
       code: "service_unavailable",
-      detail: isOverdue(exit.cause) ? "The store did not answer in time." : "The gateway is shutting down."
+      detail: isOverdue(cause) ? "The store did not answer in time." : "The gateway is shutting down."
     })
   )
   return mayRecord(request) ? { ...error, message: unknownRecord } : error
@@ -162,8 +162,9 @@ const makeExchange = Effect.gen(function*() {
       isEnded = true
       if (call !== null) requests.end(call)
       if (slot?.isHandedOver === true) lifecycle.leave(slot)
-      if (!isAnswered && isRequest(message)) {
-        Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfExit(message, exit)))
+      // A call that ends without a failure and without an answer was cancelled.
+      if (!isAnswered && isRequest(message) && Exit.isFailure(exit)) {
+        Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfFailure(message, exit.cause)))
       }
       Queue.endUnsafe(outbox)
       return Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)

@@ -188,5 +188,14 @@ export const acceptance: ReadonlyArray<Plant> = [
     .foundBy(unit("client/UncertainSubmissions", "ends in the client of Effect although no answer ever comes")),
   plant("the same holds in the client of Effect", "src/api/RepeatedCalls.ts")
     .edit("isProblem(reason.error) && reason.error.status < 500", "isProblem(reason.error)")
-    .foundBy(unit("client/UncertainSubmissions"))
+    .foundBy(unit("client/UncertainSubmissions")),
+  plant("a cancellation that fits several calls of a grant ends none", "src/server/agents/ClientRequests.ts")
+    .edit("call === undefined || calls.size > 1", "call === undefined")
+    .foundBy(unit("server/agents/ClientRequests", "is not cancelled by a notification that names several calls")),
+  plant("a cancelled call of an agent gets no response", "src/server/agents/McpEndpoint.ts")
+    .edit(
+      "isRequest(message) && Exit.isFailure(exit)) {\n        Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfFailure(message, exit.cause)))",
+      "isRequest(message)) {\n        Queue.offerUnsafe(outbox, errorResponse(message.id, internalError))"
+    )
+    .foundBy(unit("server/agents/MutationTool", "sends no response to a call that its client cancels"))
 ]

@@ -128,4 +128,17 @@ describe("A call that asks its client", () => {
       yield* requests.cancel(grant, cancelled(7))
       assert.deepStrictEqual(received, [cancelled(7)])
     }).pipe(Effect.provide(withLimits({}))))
+
+  it.effect("is not cancelled by a notification that names several calls", () =>
+    Effect.gen(function*() {
+      const requests = yield* makeClientRequests
+      const [first, second] = [yield* startCall, yield* startCall]
+      for (const { call } of [first, second]) yield* requests.ask(call, question, true, yield* Effect.scope)
+      const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } } as const
+      yield* requests.cancel(grant, cancelled)
+      assert.deepStrictEqual([first.received, second.received], [[], []])
+      requests.end(first.call)
+      yield* requests.cancel(grant, cancelled)
+      assert.deepStrictEqual([first.received, second.received], [[], [cancelled]])
+    }).pipe(Effect.provide(withLimits({}))))
 })

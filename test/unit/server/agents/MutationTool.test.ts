@@ -89,4 +89,19 @@ describe("A tool that requests work", () => {
       assert.deepInclude(problem, { code: "internal_error" })
       assert.strictEqual(recorded(), 1)
     }))
+
+  it.live("sends no response to a call that its client cancels", () =>
+    Effect.gen(function*() {
+      const { open, recorded, send } = yield* payingTool({ lifecycle: { deadline: 60_000 } })
+      const stream = messagesOf(yield* open(callOf(legacy, 7, "pay", payment)))
+      const { value: question } = yield* Effect.promise(() => stream.next())
+      assert.propertyVal(question, "method", "elicitation/create")
+      yield* send({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } })
+      const rest: Array<Message> = []
+      yield* Effect.promise(async () => {
+        for await (const message of stream) rest.push(message)
+      })
+      assert.isFalse(rest.some((message) => "id" in message && !("method" in message)))
+      assert.strictEqual(recorded(), 0)
+    }))
 })
