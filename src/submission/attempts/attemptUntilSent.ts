@@ -115,6 +115,12 @@ const tryOnce = Effect.fnUntraced(function*(
   )
 })
 
+/** An adapter without type checks may fail with another error, also with one whose tag is that of an error of this worker. */
+const ofAdapter = (error: NotSent | Uncertain): NotSent | Uncertain =>
+  error instanceof NotSent || error instanceof Uncertain
+    ? error
+    : new Uncertain({ reason: "the adapter failed with an error of an unknown kind" })
+
 /** One attempt through the circuits of the provider. An open circuit sends nothing. */
 const attempt = (
   { breaker, pauses, policy, providers, requestPermits }: WorkerServices,
@@ -128,7 +134,10 @@ const attempt = (
   const answer = provider === undefined
     ? Effect.fail(local(`there is no adapter for ${name}`))
     : callAdapter(
-      Effect.provideService(provider.submit({ ...claim.operation, send_before }, payload), SendDeadline, deadline),
+      provider.submit({ ...claim.operation, send_before }, payload).pipe(
+        Effect.mapError(ofAdapter),
+        Effect.provideService(SendDeadline, deadline)
+      ),
       policy.attemptTimeout,
       (reason) => Effect.fail(new Uncertain({ reason }))
     )

@@ -57,12 +57,9 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("an interruption while sending is always uncertain", settlement)
     .edit("  return isSending\n    ? uncertain(", "  return isSending && !isStopped\n    ? uncertain(")
     .foundBy(unit("submission/attempts/Settlement")),
-  plant("an error of an unknown kind is always uncertain", settlement)
-    .edit(
-      "return uncertain(\"the adapter failed with an error of an unknown kind\")",
-      "return returned(\"the adapter failed with an error of an unknown kind\")"
-    )
-    .foundBy(unit("submission/attempts/Settlement")),
+  plant("an error of an adapter never passes for one of the worker", attempts)
+    .edit("        Effect.mapError(ofAdapter),\n", "")
+    .foundBy(unit("submission/attempts/SubmissionWorker", "and is not sent again")),
   plant("not found proves nothing about an indeterminate operation", decision)
     .edit(" || !provesNeverReceived(due, answer, promises)) {", ") {")
     .foundBy(unit("submission/reads/ReconcilerRules")),

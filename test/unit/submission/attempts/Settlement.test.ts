@@ -52,7 +52,6 @@ describe("The end of a submission", () => {
       "failed"
     ],
     ["doubt", Exit.fail(uncertain), true, "indeterminate"],
-    ["an error of another kind", Exit.fail(new Error("x") as never), true, "indeterminate"],
     ["a payload that cannot be read", Exit.fail(new PayloadUnreadable()), false, "failed"],
     ["a payload that was not accepted", Exit.fail(new PayloadAltered()), false, "failed"],
     ["an authorization that ended", Exit.fail(new AuthorizationRevoked()), false, "failed"],

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit } from "effect"
-import { UnsafeDatabase } from "../../../../src/domain/Submission.ts"
+import { AuthorizationRevoked, UnsafeDatabase } from "../../../../src/domain/Submission.ts"
 import { SubmissionWorker } from "../../../../src/submission/attempts/SubmissionWorker.ts"
 import type { SubmissionAnswer } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import * as w from "../../../fixtures/submission/WorkerStories.ts"
@@ -18,6 +18,13 @@ const uncertainties = [
   ["silence that cannot be interrupted", Effect.uninterruptible(Effect.never), /^the provider did not answer in time$/],
   ["an invalid answer", Effect.succeed({} as SubmissionAnswer), /./],
   ["nothing", Effect.succeed(undefined as never), /./],
+  ["an error of another kind", Effect.fail(new Error("hunter2") as never), /an error of an unknown kind$/],
+  [
+    "an error with the tag of a circuit",
+    Effect.fail({ _tag: "CircuitBreakerError", reason: {} } as never),
+    /unknown kind$/
+  ],
+  ["an error with the tag of a revocation", Effect.fail(new AuthorizationRevoked() as never), /unknown kind$/],
   ["an interruption of its own", Effect.interrupt, /^the worker was stopped while it was sending$/]
 ] as const
 
