@@ -29,7 +29,7 @@ const upgrade = (from: ProviderPromises, to: ProviderPromises, meanwhile: w.Step
     })
   return [
     [w.given({ promises }), w.account(account), w.answers(w.reset), w.finds(neverReceived, neverReceived, succeeded)],
-    [deploy(from), w.accept(), w.work(), meanwhile, w.pass("1 hour"), deploy(to), next]
+    [deploy(from), w.accept(), w.work(), meanwhile, w.pass("1 minute"), deploy(to), next]
   ]
 }
 const asks = [w.is("indeterminate"), w.underReview(true), next, w.is("indeterminate"), w.fenced(0)]
