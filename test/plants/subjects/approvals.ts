@@ -101,7 +101,7 @@ export const approvals: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/ledger/Approvals", "of an operation that another history may have sent")),
   plant(
     "an operation gets a new proof only once it was examined, and no earlier holder can send it",
-    "migrations/0047_operator_holds.sql"
+    "migrations/0048_operator_holds.sql"
   )
     .edit(
       "      AND OLD.examined_timeline = ledger_timeline() AND OLD.send_before <= now()) IS NOT TRUE",

@@ -10,7 +10,7 @@ const switchover = "src/cluster/Switchover.ts"
 const guard = "src/cluster/historyGuard.ts"
 const unsent = "migrations/0020_unsent_operations.sql"
 
-const operatorHolds = "migrations/0047_operator_holds.sql"
+const operatorHolds = "migrations/0048_operator_holds.sql"
 const operatorHold = postgres("services/queue/OperatorHolds", "ends with the release of the operation alone")
 
 export const holds: ReadonlyArray<Plant> = [
