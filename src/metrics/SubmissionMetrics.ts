@@ -36,7 +36,12 @@ const families = {
   reversals: {
     name: "gateway_reversals_total",
     help:
-      "Final operations whose provider proved another outcome since, such as a return of the receiving bank, by provider."
+      "Successes whose provider proved since that they failed, such as by a return of the receiving bank, by provider."
+  },
+  unexpectedPayments: {
+    name: "gateway_unexpected_payments_total",
+    help:
+      "Proofs that a provider has an operation that had failed, was cancelled, or had succeeded under another reference, by provider."
   },
   waits: {
     name: "gateway_provider_limit_waits_total",
@@ -86,6 +91,8 @@ class ProviderCounts {
   readonly duration: Distribution
   readonly reads: Readonly<Record<ReadOutcome, Count>>
   readonly reversals: Count
+  /** The opposite of a reversal: money may have left of which the final state knows nothing. */
+  readonly unexpectedPayments: Count
   readonly waits: Count
   /** In seconds. */
   readonly pauses: Count
@@ -97,6 +104,7 @@ class ProviderCounts {
     this.duration = histogram(families.duration, secondsBounds, { provider })
     this.reads = countEach(readOutcomes, (outcome) => counter(families.reads, { provider, outcome }))
     this.reversals = counter(families.reversals, { provider })
+    this.unexpectedPayments = counter(families.unexpectedPayments, { provider })
     this.waits = counter(families.waits, { provider })
     this.pauses = counter(families.pauses, { provider })
     for (const cause of pauseCauses) {

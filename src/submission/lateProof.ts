@@ -43,7 +43,11 @@ export const keepLateProof = (
     const contradict = withinStore(outcomes.contradict(about.operation_id, proof))
     const final = yield* whileUnavailable(contradict, mayRepeat)
     if (final === null) return
-    if (metrics !== null) metrics.of(about.provider).reversals.value++
+    if (metrics !== null) {
+      const { reversals, unexpectedPayments } = metrics.of(about.provider)
+      const count = proof.state === "failed" ? reversals : unexpectedPayments
+      count.value++
+    }
     yield* Effect.annotateLogs(
       Effect.logError(
         "The provider proves another outcome or order than the final one: ask it what it did, and stop a second request of the same"

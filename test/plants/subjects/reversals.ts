@@ -27,6 +27,9 @@ export const reversals: ReadonlyArray<Plant> = [
   plant("a reference that a status read finds after a final state is kept", reconciler)
     .edit("isPostponed || next.reference === null", "true || next.reference === null")
     .foundBy(unit("submission/LateProof", "a reference")),
+  plant("a proof that money may have left is counted as no reversal", "src/submission/lateProof.ts")
+    .edit("proof.state === \"failed\" ? reversals : unexpectedPayments", "reversals ?? unexpectedPayments")
+    .foundBy(unit("submission/LateProof", "counts as a payment only if money may have left")),
   plant("a late proof that agrees with the final state is none", "src/services/rules/contradictions.ts")
     .edit("return isOther && final.reference !== null", "return isOther")
     .foundBy(unit("services/rules/Contradictions", "only another outcome")),

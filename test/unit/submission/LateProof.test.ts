@@ -1,10 +1,13 @@
 /** An answer of the provider that comes after the operation has ended otherwise: no state changes, and the proof is not lost. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Metric } from "effect"
+import { PrometheusMetrics } from "effect/observability"
 import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../src/domain/Operation.ts"
+import * as SubmissionMetrics from "../../../src/metrics/SubmissionMetrics.ts"
 import { namesNothing, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { recording } from "../../fixtures/ledger/Queue.ts"
+import { parseScrape } from "../../fixtures/metrics/Scrape.ts"
 import {
   acknowledged,
   away,
@@ -113,6 +116,40 @@ describe("The proof that comes late", () => {
         known_reference: first
       }])
     }))
+
+  const success = { state: "succeeded" } as const
+  const paid = SubmissionAnswer.Succeeded({ names: { reference, operation_id: null }, evidence: {} })
+  const rejected = SubmissionAnswer.Rejected({ code: "account_closed", names: namesNothing, evidence: {} })
+  const [payment, reversal] = [[1, 0], [0, 1]] as const
+
+  it.effect.each(
+    [
+      ["a success of an operation that failed", { state: "failed", failure }, paid, payment],
+      ["a receipt of an operation that failed", { state: "failed", failure }, acknowledged, payment],
+      ["a second payment", success, paid, payment],
+      ["a failure of a success", success, rejected, reversal]
+    ] as const
+  )(
+    "as %s counts as a payment only if money may have left, and else as a reversal",
+    ([, outcome, answer, counts]) =>
+      Effect.gen(function*() {
+        const first = "ref-0" as typeof reference
+        const world: World = yield* makeWorld({
+          submit: (_, { id }) =>
+            Effect.as(Effect.orDie(world.queue.record(id, 2, outcome, recording({ reference: first }))), answer)
+        })
+        yield* world.acceptOne
+        yield* world.work
+        const scrape = parseScrape(yield* PrometheusMetrics.format())
+        assert.deepStrictEqual<ReadonlyArray<number>>(
+          ["gateway_unexpected_payments_total", "gateway_reversals_total"].map((metric) => scrape.total(metric)),
+          counts
+        )
+      }).pipe(
+        Effect.provide(SubmissionMetrics.layer),
+        Effect.provideService(Metric.MetricRegistry, new Map())
+      )
+  )
 
   it.effect("as a status read is kept", () =>
     Effect.gen(function*() {
