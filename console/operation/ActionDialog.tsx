@@ -124,12 +124,12 @@ export const ActionDialog = ({ action, close, detail }: {
         <ActionOutcome outcome={outcome} />
         <div class="dialog-buttons">
           <button type="button" ref={safe} disabled={sending} onClick={() => leave(false)}>
-            {outcome?.kind === "unknown" ? "Close and look" : "Go back"}
+            {outcome === "unknown" ? "Close and look" : "Go back"}
           </button>
           <button
             type="submit"
             class={action.final ? "danger" : "primary"}
-            disabled={sending || isUnseen || outcome?.kind === "unknown"}
+            disabled={sending || isUnseen || outcome === "unknown"}
           >
             {sending ? "Asking the ledger…" : action.confirm}
           </button>

@@ -303,7 +303,7 @@ export const AdvanceDialog = ({ close, detail }: {
         )}
         <ActionOutcome outcome={outcome} />
         <div class="dialog-buttons">
-          {request !== null && outcome?.kind !== "unknown" && (
+          {request !== null && outcome !== "unknown" && (
             <button
               type="button"
               ref={confirmed}
@@ -314,12 +314,12 @@ export const AdvanceDialog = ({ close, detail }: {
             </button>
           )}
           <button type="button" disabled={sending} onClick={() => leave(false)}>
-            {outcome?.kind === "unknown" ? "Close and look" : "Go back"}
+            {outcome === "unknown" ? "Close and look" : "Go back"}
           </button>
           <button
             type="submit"
             class={request === null ? "primary" : "danger"}
-            disabled={sending || outcome?.kind === "unknown"}
+            disabled={sending || outcome === "unknown"}
           >
             {request === null
               ? "Check and confirm"

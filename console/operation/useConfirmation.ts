@@ -1,13 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks"
 import { Refused } from "../data/request.ts"
-import type { Outcome } from "./ActionOutcome.tsx"
-
-const outcomeOf = (error: unknown): Outcome => {
-  if (!(error instanceof Refused)) return { kind: "unknown" }
-  if (error.code === "done_but_unread") return { kind: "done" }
-  if (error.code === "unknown_result") return { kind: "unknown" }
-  return { kind: "refused", message: error.message, code: error.code }
-}
+import { instead, type Outcome } from "./ActionOutcome.tsx"
 
 /**
  * A modal dialog that asks for a confirmation, and sends the confirmed action once. `outcome` is undefined until there is one. The first
@@ -30,9 +23,9 @@ export const useConfirmation = <Safe extends HTMLElement = HTMLButtonElement>(cl
       await send()
       leave(true)
     } catch (error) {
-      const known = outcomeOf(error)
-      if (known.kind === "done") return leave(true)
-      setOutcome(known)
+      const refused = error instanceof Refused ? error : undefined
+      if (refused?.code === "done_but_unread") return leave(true)
+      setOutcome(refused !== undefined && refused.code in instead ? refused : "unknown")
       setSending(false)
     }
   }

@@ -123,21 +123,22 @@ export const refreshHeader = "x-console-refresh"
 /** The body of every error. `code` is stable; `detail` is for the operator. */
 export type Refusal = typeof ProblemDetails.Encoded
 
+/** The problems of every endpoint. */
+const answered = problems(
+  "no_session",
+  "foreign_origin",
+  "wrong_csrf_token",
+  "payload_too_large",
+  "unsupported_media_type",
+  "invalid_request",
+  "internal_error",
+  "service_unavailable"
+)
+
 /** Each failure of an endpoint becomes a complete problem, as behind the gate of the public listener. */
 export class ConsoleAnswers extends HttpApiMiddleware.Service<ConsoleAnswers>()(
   "financial-agents-gateway/operator/console/ConsoleAnswers",
-  {
-    error: problems(
-      "no_session",
-      "foreign_origin",
-      "wrong_csrf_token",
-      "payload_too_large",
-      "unsupported_media_type",
-      "invalid_request",
-      "internal_error",
-      "service_unavailable"
-    )
-  }
+  { error: answered }
 ) {}
 
 const found = problems("operation_not_found")
@@ -152,6 +153,12 @@ const acted = problems(
   "unknown_result",
   "done_but_unread"
 )
+
+/** The codes of an action that was refused: nothing changed. With 500 and 503 it may have been done. */
+export type RefusalCode = Exclude<
+  (typeof answered | typeof acted)[number]["Type"],
+  { readonly status: 500 | 503 }
+>["code"]
 
 const pages = problems("invalid_page_token")
 

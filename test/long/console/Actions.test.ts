@@ -1,45 +1,13 @@
-/** Actions of operators: each is confirmed in a dialog, which says what it means, and shows what the ledger answered. */
+/** Actions of operators: each is confirmed in a dialog, which says what it means. */
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import type { Locator, Page } from "playwright-core"
-import { ConsoleScene, unavailable } from "../../fixtures/console/ConsoleScene.ts"
+import { addOperation, ask, pendingApproval } from "../../fixtures/console/ActionDialogs.ts"
+import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
 import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
 import { detailOf, idOf, termsOf, timedOut } from "../../fixtures/console/SceneOperations.ts"
 
 const sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-
-const pendingApproval = {
-  state: "pending",
-  created_at: "2026-03-01T12:00:00.000Z",
-  expires_at: "2026-03-02T12:00:00.000Z",
-  decided_at: null,
-  decided_as: null,
-  decider: null,
-  reason: null
-} as const
-
-/** A new accepted operation, so that no test depends on another one. */
-const addOperation = Effect.fnUntraced(function*(
-  number: number,
-  held: false | "failover" | "approval" = false,
-  approval = held === "approval" ? pendingApproval : null
-) {
-  const { details } = yield* ConsoleScene
-  const hold = { kind: held, examined: false, releasable_from: null } as const
-  details.set(
-    idOf(number),
-    detailOf(Date.now(), {
-      number,
-      state: "accepted",
-      age: 1,
-      schedule: hold.kind === false ? {} : { hold: { ...hold, kind: hold.kind } },
-      approval,
-      next: { by: "worker", action: "A worker submits it.", at: null, reason: "It was accepted." },
-      history: [["accepted", 1, null]]
-    })
-  )
-  return yield* (yield* Operator).open(`/operations/${idOf(number)}`)
-})
 
 /** The label or text of the element with the focus. */
 const focused = (page: Page): Promise<string> =>
@@ -55,13 +23,6 @@ const errorOf = (field: Locator): Promise<string | undefined> =>
       ? document.getElementById(element.getAttribute("aria-describedby")!)?.innerText
       : undefined
   )
-
-const ask = async (page: Page, button: string) => {
-  await page.getByRole("group", { name: "Actions" }).getByRole("button", { name: button }).click()
-  const dialog = page.getByRole("dialog")
-  await dialog.waitFor()
-  return dialog
-}
 
 layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) => {
   effect(
@@ -206,25 +167,6 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
   )
 
   effect(
-    "that the ledger refuses shows the ledger's reason, and keeps the dialog with what was written",
-    () =>
-      Effect.gen(function*() {
-        const { expectClean, page } = yield* addOperation(107, "failover")
-        yield* Effect.promise(async () => {
-          const dialog = await ask(page, "Release")
-          await dialog.getByLabel("Reason").fill("The bank has no record")
-          await dialog.getByRole("button", { name: "Release for sending" }).click()
-          await dialog.getByText("The ledger refused. Nothing changed.").waitFor()
-          await dialog.getByText("no worker has examined it since").waitFor()
-          assert.strictEqual(await dialog.getByLabel("Reason").inputValue(), "The bank has no record")
-          await dialog.getByRole("button", { name: "Go back" }).click()
-          await page.getByText("Refused", { exact: true }).waitFor()
-        })
-        expectClean([/status of 409/])
-      })
-  )
-
-  effect(
     "that records an outcome chooses none by itself, takes the answer of the provider, and repeats all of it before the second confirmation",
     () =>
       Effect.gen(function*() {
@@ -358,46 +300,4 @@ layer(OperatorOfScene, { excludeTestServices: true })("An action", ({ effect }) 
         })
       })
   )
-
-  effect("on an operation that moved on meanwhile is refused", () =>
-    Effect.gen(function*() {
-      const scene = yield* ConsoleScene
-      const { expectClean, page } = yield* addOperation(108)
-      const dialog = yield* Effect.promise(() => ask(page, "Cancel operation"))
-      const now = scene.details.get(idOf(108))!
-      const operation = { ...now.operation, state: "submitting" as const, submission_uncertain: true, revision: 2 }
-      scene.change({
-        ...now,
-        operation,
-        history: [...now.history, { ...now.history[0]!, revision: 2, from: "accepted", to: "submitting" }]
-      })
-      yield* Effect.promise(async () => {
-        await page.locator(".operation-head .badge", { hasText: "Submitting" }).waitFor()
-        await dialog.getByLabel("Reason").fill("Not wanted any more")
-        await dialog.getByRole("button", { name: "Cancel for ever" }).click()
-        await dialog.getByText("The ledger refused. Nothing changed.").waitFor()
-        await dialog.getByText("the page shows the operation as it is now").waitFor()
-      })
-      assert.strictEqual(scene.details.get(idOf(108))!.operation.state, "submitting")
-      expectClean([/status of 409/])
-    }))
-
-  effect("whose result is unknown says so, and cannot be confirmed again", () =>
-    Effect.gen(function*() {
-      const scene = yield* ConsoleScene
-      const { expectClean, page } = yield* addOperation(109)
-      scene.onPerform = Effect.fail(unavailable)
-      yield* Effect.promise(async () => {
-        const dialog = await ask(page, "Cancel operation")
-        await dialog.getByLabel("Reason").fill("Not wanted any more")
-        await dialog.getByRole("button", { name: "Cancel for ever" }).click()
-        await dialog.getByText("The result is unknown.").waitFor()
-        assert.isTrue(await dialog.getByRole("button", { name: "Cancel for ever" }).isDisabled())
-        await dialog.getByRole("button", { name: "Close and look" }).click()
-        await dialog.waitFor({ state: "detached" })
-      }).pipe(Effect.ensuring(Effect.sync(() => {
-        scene.onPerform = Effect.void
-      })))
-      expectClean([/status of 503/])
-    }))
 })

@@ -20,6 +20,9 @@ export const console: ReadonlyArray<Plant> = [
   plant("the overview names only operations that a lost worker may have claimed", "console/overview/openClaims.ts")
     .edit("<= Date.parse(by.seen_at) + lostAfter", "<= Infinity")
     .foundBy(long("console/States", "lost worker")),
+  plant("an action is refused only if the API says so with a declared code", "console/operation/useConfirmation.ts")
+    .edit("refused !== undefined && refused.code in instead ? refused", "refused !== undefined ? refused")
+    .foundBy(long("console/ActionResults", "is unknown after any answer but a refusal of the API")),
   plant("the headline counts a lost worker that may have claimed operations", "console/overview/ProblemsPanel.tsx")
     .edit("const count = problems.length + lost.length", "const count = problems.length")
     .foundBy(long("console/States", "counts a lost worker")),
