@@ -27,19 +27,18 @@ const globalSetup = [...postgres, "test/fixtures/processes/CommandBundle.ts"]
 const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
 
 /**
- * Tests that `oldest-postgres` leaves out. They hold rules of servers, drivers and races, which no version of PostgreSQL changes, and
- * their statements run in other tests of the project. `ChangeFeedCeiling` has an embedded server of its own.
+ * Tests that `oldest-postgres` leaves out. They hold rules of servers and drivers, which no version of PostgreSQL changes, and their
+ * statements run in other tests of the project. `ChangeFeedCeiling` has an embedded server of its own.
  */
 const ofAnyPostgres = [
-  "test/long/costs/{ChangeFeedCeiling,ChangeFeedStorm,LongQueues,OperationSearchPages}.test.ts",
+  "test/long/costs/{ChangeFeedCeiling,ChangeFeedStorm,OperationSearchPages}.test.ts",
   "test/postgres/{metrics,operator}/**",
   "test/postgres/node/**/{closeSilent,forgetAnswered}.test.ts",
   "test/postgres/server/{ForgedChangeTokens,Fuzz,GrantStanding,GreedyLists,Limits,ListOperations}.test.ts",
   "test/postgres/server/{LostAnswers,LostDatabase,Ownership}.test.ts",
   "test/postgres/server/waits/**",
   "test/postgres/services/StoreUnavailable.test.ts",
-  "test/postgres/services/grants/RevocationRaces.test.ts",
-  "test/postgres/services/queue/{ConcurrentClaims,ForeignEvidence,SlowClocks}.test.ts"
+  "test/postgres/services/queue/{ForeignEvidence,SlowClocks}.test.ts"
 ]
 
 export default defineConfig({

@@ -32,7 +32,7 @@ export const request = async <A>(path: string, init: RequestInit = {}): Promise<
     const response = await fetch(base + path, { ...init, signal: AbortSignal.timeout(timeout) })
     if (response.status === 401) sessionEnded()
     const body = response.status === 204 ? undefined : await response.json()
-    if (!response.ok && body.code === undefined) throw body
+    if (!response.ok && body.detail === undefined) throw body
     answered()
     if (response.ok) return body as A
     problem = body

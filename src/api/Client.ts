@@ -101,8 +101,8 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
  * begins when `within` has passed, by default one minute, and its error fails the call. An attempt without an answer for 30 seconds
  * counts as a lost connection, and fails the call with a `TimeoutError` if it was the last one.
  *
- * A problem with `submission_uncertain: false` says that nothing was recorded. After any other failure, such as an `HttpClientError`,
- * a `SchemaError` or an interruption, it is unknown whether an attempt was recorded: repeat the request with the same key.
+ * A problem with `submission_uncertain: false` says that no attempt of this call was recorded. After any other failure, such as an
+ * `HttpClientError`, a `SchemaError` or an interruption, that is unknown: repeat the request with the same key.
  */
 export const submit = <A, E, R>(
   call: Effect.Effect<A, E, R>,

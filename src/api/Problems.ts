@@ -293,12 +293,13 @@ export const isProblem = (error: unknown): error is Problem => classes.some((Cla
 /** Whether an error is a problem of any listener. @internal */
 export const isAnyProblem = (error: unknown): error is AnyProblem => allClasses.some((Class) => error instanceof Class)
 
-/** The last problem of a submission of which an attempt may be recorded. @internal */
+/** The last problem of a submission of which an attempt may be recorded: what is uncertain is not retryable. @internal */
 export const markUncertain = (problem: Problem): Problem => {
   const names = Object.keys(ProblemDetails.fields) as ReadonlyArray<keyof typeof ProblemDetails.Type>
   const members = Object.fromEntries(names.map((name) => [name, problem[name]]))
   const Class = problem.constructor as new(members: object) => Problem
-  return new Class({ ...members, detail: `${problem.detail} ${uncertainRecord}.`, submission_uncertain: true })
+  const detail = `${problem.detail} ${uncertainRecord}.`
+  return new Class({ ...members, detail, retryable: false, submission_uncertain: true })
 }
 
 /** The error body with one of these codes: its class, and the code as a literal. */

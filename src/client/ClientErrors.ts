@@ -17,7 +17,7 @@ const ErrorWithMembers = Error as unknown as new(message: string) => Error & Pro
 
 /**
  * An answer of the gateway that refuses the request. `code` tells problems apart, and `detail` says what to do. `retryable`: the identical
- * request may succeed later. `submission_uncertain`: an attempt of `submit` may be recorded, and the message says so.
+ * request may succeed later. `submission_uncertain`: an attempt of this call of `submit` may be recorded, and the message says so.
  */
 export class ProblemError extends ErrorWithMembers {
   override readonly name = "ProblemError"
@@ -34,8 +34,8 @@ export class ProblemError extends ErrorWithMembers {
 /** There was no complete answer: the connection failed or ended, or a proxy answered in place of the gateway. */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError"
-  /** The identical request may succeed later. */
-  readonly retryable = true
+  /** The identical request may succeed later. False with \`submission_uncertain\`. */
+  readonly retryable: boolean = true
   /** Whether an attempt of `submit` may be recorded. */
   readonly submission_uncertain: boolean = false
   /** Seconds of `Retry-After` in the answer of a proxy; null without it. */
@@ -73,6 +73,10 @@ export const uncertainty: Uncertainty = {
   isRefusal: (error) => error instanceof ProblemError && error.status < 500,
   mark: (error) =>
     error instanceof ProblemError || error instanceof ConnectionError || error instanceof ContractError
-      ? Object.assign(error, { message: `${error.message}. ${uncertainRecord}`, submission_uncertain: true })
+      ? Object.assign(error, {
+        message: `${error.message}. ${uncertainRecord}`,
+        retryable: false,
+        submission_uncertain: true
+      })
       : error
 }

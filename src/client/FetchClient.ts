@@ -103,9 +103,9 @@ export interface Client {
    * Requests work at a mutation endpoint, such as `/v1/transfers`. The operation as it was accepted, and then each change of it, until it
    * is final.
    *
-   * A `ProblemError` at the first step with `submission_uncertain: false` says that nothing was recorded. After any other failure of
-   * that step it is unknown whether an attempt was recorded: repeat the request with the same key. Errors of this client have
-   * `submission_uncertain: true` then. An abort, and an error of `accessToken` or `onRetry`, are thrown as they are.
+   * A `ProblemError` at the first step with `submission_uncertain: false` says that no attempt of this call was recorded. After any
+   * other failure of that step that is unknown: repeat the request with the same key. Errors of this client have
+   * `submission_uncertain: true` then, and are not `retryable`. An abort, and an error of `accessToken` or `onRetry`, are thrown as they are.
    */
   readonly submit: (
     path: string,

@@ -60,10 +60,12 @@ const attempts: ReadonlyArray<readonly [name: string, replies: ReadonlyArray<Rep
 const says = /Whether the request was recorded is unknown: repeat it with the same key alone/
 
 const assertMarked = (error: unknown, isUncertain: boolean) => {
-  const { message, submission_uncertain } = error as {
+  const { message, retryable, submission_uncertain } = error as {
     readonly message: string
+    readonly retryable?: boolean
     readonly submission_uncertain: boolean
   }
+  if (submission_uncertain) assert.notStrictEqual(retryable, true, message)
   assert.strictEqual(submission_uncertain, isUncertain, message)
   assert.strictEqual(says.test(message), isUncertain, message)
 }
