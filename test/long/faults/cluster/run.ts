@@ -26,9 +26,6 @@ const hasWitness = !without.includes("witness")
 const file = (name: keyof typeof files) => path.join(config.out, files[name])
 const logs = path.join(config.out, "logs")
 
-/** Seconds after which a run gives a cluster up that does not heal. On a busy machine it heals late. */
-const patience = 180
-
 /** Seconds for the last reads of all operations. A cluster that does not heal answers none. */
 const sweepsWithin = 60
 
@@ -67,7 +64,7 @@ const heldOn = async (primary: PatroniNode): Promise<number> => {
 /** Resolves when clients read, pay and follow again, each with a request that succeeded after this instant. */
 const clientsAreServed = (since: number): Promise<true> =>
   expectSoon(
-    patience,
+    60,
     "clients are served again",
     async () =>
       when((["read", "list", "accept", "feed"] as const).every((kind) => (clients.lastSuccess.get(kind) ?? 0) > since))
@@ -86,14 +83,14 @@ const noteFacts = () => {
 }
 
 const strike = async (fault: Fault, number: number): Promise<void> => {
-  const primary = await cluster.becomeWhole(patience)
+  const primary = await cluster.becomeWhole(60)
   const onPromotion = () => control?.releasesAtOnce === true ? gateways.releaseAll() : Promise.resolve()
   const struck = await inject(fault, { cluster, gateways, dice, onPromotion }, primary)
   for (const name of gateways.restartDead()) {
     deaths.push(`${name}, after ${struck.name}`)
     say(`the process ${name} ended, and was started again`)
   }
-  const next = await cluster.becomeWhole(patience)
+  const next = await cluster.becomeWhole(90)
   await clientsAreServed(struck.healed)
   const whole = monotonic()
   if (hasWitness) await poll(resumesWithin, async () => when(await heldOn(next) === 0), 1000)
@@ -110,8 +107,8 @@ const strike = async (fault: Fault, number: number): Promise<void> => {
 if (clockLibrary === null) say("clocks do not jump: install the package faketime for that")
 await cluster.start()
 if (cluster.network.slowLinks === "tbf") say("the kernel has no netem: slow links are narrow ones, with a queue")
-await gateways.start(cluster, await cluster.becomeWhole(patience))
-if (hasWitness) await gateways.settleWitness(await cluster.becomeWhole(patience))
+await gateways.start(cluster, await cluster.becomeWhole(60))
+if (hasWitness) await gateways.settleWitness(await cluster.becomeWhole(60))
 await clients.start()
 await clientsAreServed(0)
 noteFacts()
@@ -136,7 +133,7 @@ for (const [index, fault] of dealFaults(config.faults, kinds, makeDice(config.se
   }
   if (failure !== null) break
 }
-await clients.stopPaying(patience)
+await clients.stopPaying(30)
 if (hasWitness) await poll(10, async () => when(await heldOn(await cluster.becomeWhole(10)) === 0), 1000)
 await clients.sweep(sweepsWithin)
 await clients.stop()
