@@ -15,7 +15,7 @@ const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }
 })
 
-const bank = Effect.map(Sandbox, ({ url }) => ({ BANK_URL: url }))
+const bank = Effect.map(Sandbox, ({ url }) => ({ BANK_URL: url, BANK_TOKEN: "sandbox" }))
 
 describe("GatewayApp", () => {
   it.live("migrates an empty database, accepts and pays, serves one documentation, and counts all on ADMIN_PORT", () =>
@@ -86,7 +86,11 @@ describe("GatewayApp", () => {
   it.live("without its database prints one line on standard error, and exits with 1", () =>
     Effect.gen(function*() {
       const unreachable = "postgres://gateway:secret@127.0.0.1:1/gateway"
-      const { code, stderr, stdout } = yield* failing({ DATABASE_URL: unreachable, BANK_URL: "http://127.0.0.1:1" })
+      const { code, stderr, stdout } = yield* failing({
+        DATABASE_URL: unreachable,
+        BANK_URL: "http://127.0.0.1:1",
+        BANK_TOKEN: "t"
+      })
       assert.deepStrictEqual([code, stdout], [1, ""])
       assert.match(stderr, /^error: database error: [^\n]+\n$/)
       assert.notInclude(stderr, "secret")
@@ -102,7 +106,7 @@ describe("GatewayApp", () => {
 
   it.live("with an invalid setting prints one line that names it", () =>
     Effect.gen(function*() {
-      const { code, stderr } = yield* failing({ BANK_URL: "http://127.0.0.1:1", LOG_LEVEL: "loud" })
+      const { code, stderr } = yield* failing({ BANK_URL: "http://127.0.0.1:1", BANK_TOKEN: "t", LOG_LEVEL: "loud" })
       assert.strictEqual(code, 1)
       assert.match(stderr, /^error: LOG_LEVEL must be [^\n]+\n$/)
     }))
