@@ -12,6 +12,7 @@ const unsent = "migrations/0020_unsent_operations.sql"
 
 const operatorHolds = "migrations/0048_operator_holds.sql"
 const operatorHold = postgres("services/queue/OperatorHolds", "ends with the release of the operation alone")
+const oldHolds = (title: string) => postgres("services/queue/HoldsOfOldVersions", title)
 
 export const holds: ReadonlyArray<Plant> = [
   plant("no claim is given in a ledger that was restored into its own database", "src/services/sql/queueFragments.ts")
@@ -258,6 +259,21 @@ export const holds: ReadonlyArray<Plant> = [
   plant("the database takes a proof of what an operator holds", operatorHolds)
     .edit("(OLD.approval = 'pending' OR OLD.hold_outlasts_approval)", "OLD.approval = 'pending'")
     .foundBy(operatorHold),
+  plant("no release of an earlier version ends an operator's hold", operatorHolds)
+    .edit("IF OLD.hold_placed AND OLD.hold_outlasts_approval AND NEW", "IF false AND NEW")
+    .foundBy(oldHolds("ends with no release")),
+  plant("a release of an earlier version proves nothing of an operator's hold", operatorHolds)
+    .edit("      NEW.timeline := OLD.timeline;\n", "")
+    .foundBy(oldHolds("ends with no release")),
+  plant("the mark of an operator's hold ends with the hold", operatorHolds)
+    .edit("      NEW.hold_outlasts_approval := false;\n", "      NULL;\n")
+    .foundBy(oldHolds("ends with no release")),
+  plant("the migration marks the holds that operators placed before", operatorHolds)
+    .edit("h.action = 'hold'", "h.action = 'none'")
+    .foundBy(oldHolds("is marked by the migration")),
+  plant("the migration marks no hold that an operator released", operatorHolds)
+    .edit("r.action = 'release' AND", "r.action = 'none' AND")
+    .foundBy(oldHolds("is marked by the migration")),
   plant("a release of all neither releases nor proves what an operator holds", holdsFile)
     .edit(" AND NOT ${heldByOperator}\n", "\n")
     .foundBy(operatorHold),
