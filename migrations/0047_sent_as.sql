@@ -1,6 +1,6 @@
 -- How the adapter sent the operation, as far as a later proof rests on it: `sentAs` of the promises. "Not found" and a fence prove nothing about
 -- an operation that another version of the adapter sent, such as without the key. Null: no proof rests on it, or no claim names it. So it is of
--- the claims from before this migration: a person is asked about those that the provider does not find.
+-- the claims of earlier workers, also after this migration: a person is asked about those that the provider does not find.
 ALTER TABLE operations ADD COLUMN sent_as text;
 -- Not valid: no row has the column yet.
 ALTER TABLE operations ADD CONSTRAINT operations_sent_as_check CHECK (sent_as IS NULL OR state <> 'accepted') NOT VALID;

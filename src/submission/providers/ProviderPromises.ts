@@ -4,7 +4,6 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
-import * as Hash from "effect/Hash"
 import {
   longestSendWithin,
   type ProviderOperation,
@@ -235,15 +234,16 @@ interface Sending {
 }
 
 /**
- * How an adapter sends, as far as "not found" and a fence rest on it, in a few characters: where the id is the key, how a read finds it, and
- * whether the provider gets a deadline. Null if neither may prove anything: without an account, or without a read by the id.
+ * How an adapter sends, as far as "not found" and a fence rest on it: where the id is the key, whether the provider keeps keys, how a read
+ * finds it, and whether the provider gets a deadline. Null if neither may prove anything: without a read by the id, or, unless the read is
+ * indirect, without an account. The ledger keeps the text: another form of it has a person asked about what is in doubt.
  */
 export const sentAs = ({ account, keyIn = "", promises = {} }: Sending): string | null => {
   const { keys = "none", lateRequests = "accepted", readByOperationId = "no" } = promises
-  if (account === undefined || readByOperationId === "no") return null
+  if (readByOperationId === "no" || account === undefined && readByOperationId !== "indirectly") return null
   const reads = typeof readByOperationId === "object" ? "yes" : readByOperationId
-  const facts = [keyIn.toLowerCase(), keys === "none", reads, lateRequests]
-  return (Hash.string(JSON.stringify(facts)) >>> 0).toString(36)
+  const late = typeof lateRequests === "object" ? { header: lateRequests.header.toLowerCase() } : lateRequests
+  return JSON.stringify([keyIn.toLowerCase(), keys === "none" ? "no keys" : "keys", reads, late])
 }
 
 /** Whether the operation was sent as this adapter sends. Otherwise its provider may not know the key or the deadline that a proof rests on. */
@@ -305,6 +305,7 @@ const windowOf = ({ notFoundIsFinalAfter = 0 }: ProviderPromises) => Duration.fr
 /** What else an adapter declares. */
 interface Declared {
   readonly account?: string | undefined
+  readonly keyIn?: string | undefined
   readonly readsNeedPayload?: boolean
   readonly fence?: unknown
 }
@@ -318,6 +319,11 @@ const refusedPromises: ReadonlyArray<
   [
     (promises) => !durationsOf(promises).every(isDuration),
     "each duration of promises must be finite and longer than 0"
+  ],
+  [
+    ({ lateRequests }, { keyIn = "" }) =>
+      Math.max(keyIn.length, typeof lateRequests === "object" ? lateRequests.header.length : 0) > 100,
+    "keyIn and the header of lateRequests must not be longer than 100 characters: each claim keeps them"
   ],
   [
     ({ reversibleFor }, { readsNeedPayload }) => reversibleFor !== undefined && readsNeedPayload === true,

@@ -213,6 +213,12 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("a worker says in each claim how it sends", "src/submission/attempts/claimOperations.ts")
     .edit("sentAs(providers.get(provider) ?? {})", "null")
     .foundBy(unit("submission/reads/SentAs", "in the same way is proven unsent")),
+  plant("an indirect read without an account proves nothing of what another version sent", promisesFile)
+    .edit("account === undefined && readByOperationId !== \"indirectly\"", "account === undefined")
+    .foundBy(unit("submission/reads/SentAs", "unless the read is indirect")),
+  plant("a claim keeps a short text of how the adapter sends", promisesFile)
+    .edit("Math.max(keyIn.length, ", "Math.max(")
+    .foundBy(unit("submission/reads/SentAs", "refused at the start")),
   plant("a return forgets how the adapter would have sent", "src/services/sql/queue/SqlClaims.ts")
     .edit("SET return_reason = $4, sent_as = NULL, due_at", "SET return_reason = $4, due_at")
     .foundBy(postgres("services/queue/Fences", "how it was sent")),
