@@ -109,10 +109,10 @@ const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArra
       ? hold.by_operator === true
         ? "it waits for an approval, and an operator holds it"
         : "it waits for an approval"
+      : hold.kind === "failover"
+      ? `the timeline of the database changed${hold.by_operator === true ? ", and an operator holds it" : ""}`
       : unsent || hold.by_operator === true
       ? "an operator"
-      : hold.kind === "failover"
-      ? "the timeline of the database changed"
       : "a move of the ledger, a hold of all, a late report or a comparison with the witness"
   },
   ...unsent ? [] : [{ label: "examined", value: yesNo(hold.examined) }],

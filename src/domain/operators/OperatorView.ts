@@ -65,8 +65,8 @@ export type NextAction = typeof NextAction.Type
 /** Why an accepted operation is held. */
 export const Hold = Schema.Struct({
   /**
-   * `placed`: by an operator, a move of the ledger, a late report or the witness. `failover`: the timeline of the database changed. `approval`: it waits for
-   * the decision of a person, and was never sent.
+   * `placed`: by an operator, a move of the ledger, a late report or the witness. `failover`: the timeline of the database changed, and an
+   * operator may hold it, too. `approval`: it waits for the decision of a person, and was never sent.
    */
   kind: Schema.Literals(["placed", "failover", "approval"]),
   /** Whether the reconciler examined it on this timeline. Before that it can be released only if it is `unsent`. */

@@ -146,11 +146,16 @@ const causes = {
   placed: "A hold was placed.",
   failover: "The database failed over, and may have lost a claim."
 } as const
+const operatorCauses = {
+  ...causes,
+  placed: "An operator holds it.",
+  failover: `${causes.failover} An operator holds it, too.`
+} as const
 
 const actionOnHeld = (situation: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
   const { acknowledged, question, schedule, standing } = situation
   const at = unlessPast(schedule.due_at, now)
-  const cause = hold.kind === "placed" && hold.by_operator === true ? "An operator holds it." : causes[hold.kind]
+  const cause = hold.by_operator === true ? operatorCauses[hold.kind] : causes[hold.kind]
   if (hold.kind === "approval") {
     const held = hold.by_operator === true ? " An operator holds it, so an approval leaves it held." : ""
     const reason = `${cause} Without a decision in time it is cancelled.${held}`

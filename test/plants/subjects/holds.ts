@@ -274,6 +274,12 @@ export const holds: ReadonlyArray<Plant> = [
   plant("the migration marks no hold that an operator released", operatorHolds)
     .edit("r.action = 'release' AND", "r.action = 'none' AND")
     .foundBy(oldHolds("is marked by the migration")),
+  plant("an operator's hold hides no failover", "src/services/sql/operators/OperatorRow.ts")
+    .edit("row.hold_placed && !(row.by_operator && row.is_of_other_timeline)", "row.hold_placed")
+    .foundBy(postgres("services/operators/OperationViews", "is held and releasable as the queue says")),
+  plant("the next action names a failover and the operator who holds", "src/domain/operators/nextAction.ts")
+    .edit("  failover: `${causes.failover} An operator holds it, too.`\n", "")
+    .foundBy(unit("domain/operators/NextAction", "an operation that a failover and an operator hold")),
   plant("a release of all neither releases nor proves what an operator holds", holdsFile)
     .edit(" AND NOT ${heldByOperator}\n", "\n")
     .foundBy(operatorHold),

@@ -136,7 +136,12 @@ export const operatorColumns = `${publicColumns}, ${plainColumns.map((name) => `
 
 const holdOf = (row: OperatorRow): Hold | null =>
   row.state !== "accepted" || row.is_free ? null : {
-    kind: row.needs_decision ? "approval" : row.hold_placed ? "placed" : "failover",
+    // An operator's hold after a failover hides nothing that the failover may have lost.
+    kind: row.needs_decision
+      ? "approval"
+      : row.hold_placed && !(row.by_operator && row.is_of_other_timeline)
+      ? "placed"
+      : "failover",
     examined: row.is_examined,
     releasable_from: row.is_examined && !row.acknowledged ? instantOrNull(row.send_before) : null,
     ...row.by_operator ? { by_operator: true } : {}

@@ -112,6 +112,9 @@ const expectations: ReadonlyArray<Expectation> = [
   when("a held operation that is not examined")
     .is(held({ kind: "failover", examined: false, releasable_from: null }))
     .acts("reconciler", null, "It cannot be released before the examination."),
+  when("an operation that a failover and an operator hold")
+    .is(held({ kind: "failover", examined: false, releasable_from: null, by_operator: true }))
+    .acts("reconciler", null, "may have lost a claim. An operator holds it, too. It cannot be released before"),
   when("an operation that waits for an approval, and that an operator holds")
     .is(held({ kind: "approval", examined: false, releasable_from: null, by_operator: true }))
     .acts("operator", null, "An operator holds it, so an approval leaves it held."),
