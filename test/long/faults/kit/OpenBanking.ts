@@ -1,9 +1,10 @@
 /** A bank of the Open Banking standard in a run: the keys of both sides, the consents of its payers, its simulator and its adapter. */
-import { Effect, Redacted, Schedule, Schema } from "effect"
+import { Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
 import * as crypto from "node:crypto"
 import { makeSigner } from "../../../../src/banks/OpenBankingMessages.ts"
 import * as OpenBankingUk from "../../../../src/banks/OpenBankingUk.ts"
 import { makeOpenBankingUkDialect } from "../../../../src/sandbox/banks/OpenBankingUkDialect.ts"
+import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
 
 /** Private RSA keys, in PEM. */
 export const BankKeys = Schema.Struct({ client: Schema.String, bank: Schema.String })
@@ -32,8 +33,18 @@ export const dialectOf = ({ bank, client }: BankKeys) =>
 
 const signingOf = ({ client }: BankKeys) => ({ key: Redacted.make(client), keyId: "key-1", issuer: "org-1/software-1" })
 
+/**
+ * The adapter, but for the five minutes by which it waits longer because a bank may repeat an answer that it signed. The simulator signs each
+ * answer when it is read.
+ */
 export const adapterAt = (baseUrl: string, keys: BankKeys) =>
-  OpenBankingUk.at({
+  Layer.effect(
+    ProviderAdapter,
+    Effect.map(ProviderAdapter, (adapter) => ({
+      ...adapter,
+      promises: { ...adapter.promises!, notFoundIsFinalAfter: Duration.millis(times.visibleAfter) }
+    }))
+  ).pipe(Layer.provide(OpenBankingUk.at({
     baseUrl: `${baseUrl}/open-banking/v4.0/pisp`,
     client: { tokenUrl: `${baseUrl}/token`, clientId: "client-1" },
     // The processes of a run share no store of consents, and the simulator takes any token of a payer.
@@ -42,7 +53,7 @@ export const adapterAt = (baseUrl: string, keys: BankKeys) =>
     signing: signingOf(keys),
     bank: { issuer: "sandbox-bank", keysUrl: `${baseUrl}/keys` },
     consentEnds: { refusesAfterCutOff: true, visibleAfter: times.visibleAfter }
-  })
+  })))
 
 /** What a payer consents to. A read that hides a payment would contradict `consentEnds`, so no status flaps. */
 export const consentRequest = (pounds: number, staysPending: boolean) => ({
