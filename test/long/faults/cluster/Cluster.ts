@@ -99,7 +99,7 @@ export class Cluster {
   async start(): Promise<void> {
     await this.network.build()
     this.etcd.start()
-    await expectSoon(60, "etcd answers", () => fetchJson<object>(`${etcdUrl}/version`))
+    await expectSoon(15, "etcd answers", () => fetchJson<object>(`${etcdUrl}/version`))
     for (const node of this.nodes) node.start()
     this.haproxy.start()
     await this.becomeWhole(90)

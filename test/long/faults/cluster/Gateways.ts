@@ -81,12 +81,12 @@ export class Gateways {
   /** Creates roles and schema by the commands of the gateway, and starts its processes. */
   async start(cluster: Cluster, primary: PatroniNode): Promise<void> {
     await primary.script(await this.command("owner", "roles", "create"))
-    await expectSoon(60, "HAProxy finds the primary", () => this.command("owner", "migrate"))
+    await expectSoon(20, "HAProxy finds the primary", () => this.command("owner", "migrate"))
     await primary.script(await this.command("owner", "roles", "grant"), { role: "gateway_owner", database: "gateway" })
     if (this.options.readsInRecovery) await primary.script(allowReadsInRecovery, { database: "gateway" })
     const { endpoint, reader, writer } = this.settings
     this.daemon("sandbox", writer, [main, "sandbox", "--record", this.options.record])
-    await expectSoon(60, "the sandbox answers", () => fetch(`http://127.0.0.1:${ports.sandbox}/`).then(() => true))
+    await expectSoon(20, "the sandbox answers", () => fetch(`http://127.0.0.1:${ports.sandbox}/`).then(() => true))
     for (const [index, port] of ports.gateways.entries()) {
       this.daemon(`serve${index + 1}`, { ...reader, PORT: String(port) }, [main, "serve", "--no-migrate"])
     }
@@ -99,11 +99,11 @@ export class Gateways {
       this.workers.push(this.daemon(`work${number}`, { ...writer, WORKER_ID: `worker-${number}` }, command))
     }
     for (const port of [...ports.gateways, ...ports.payments]) {
-      await expectSoon(60, `the process at ${port} is ready`, answers(`http://127.0.0.1:${port}/readyz`))
+      await expectSoon(30, `the process at ${port} is ready`, answers(`http://127.0.0.1:${port}/readyz`))
     }
     for (const worker of this.workers) {
       await expectSoon(
-        60,
+        30,
         `${worker.name} works`,
         async () => when(worker.lines.some((line) => line.includes(`"Working"`)))
       )
@@ -118,9 +118,9 @@ export class Gateways {
   async settleWitness(primary: PatroniNode): Promise<void> {
     const isSo = (condition: string) => async () =>
       when((await primary.query(`SELECT FROM ledger_home WHERE ${condition}`, "gateway")).length > 0)
-    await expectSoon(60, "a worker compares the ledger with its witness", isSo("witnessed_since IS NOT NULL"))
+    await expectSoon(30, "a worker compares the ledger with its witness", isSo("witnessed_since IS NOT NULL"))
     await primary.script("UPDATE ledger_home SET witnessed_since = now() - interval '1 hour'", { database: "gateway" })
-    await expectSoon(60, "the witness counts", isSo("is_witness_settled"))
+    await expectSoon(30, "the witness counts", isSo("is_witness_settled"))
   }
 
   /** SIGSTOP to the workers, so that operations are accepted and not claimed. */
