@@ -9,6 +9,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, References } from "effect"
+import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import { kindsOf, measureRound } from "./growth/calls.ts"
@@ -65,6 +66,13 @@ const measureSizes = Effect.gen(function*() {
   return summarize(measured.map(({ contestant: { size }, rounds }) => ({ ...size, rounds: rounds.slice(1) })))
 }).pipe(Effect.scoped)
 
+/** PostgreSQL takes huge pages if Linux has as many: `sysctl vm.nr_hugepages=8000` are 16 GB. */
+const usesHugePages = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly huge_pages_status: string }>`SHOW huge_pages_status`
+  return row!.huge_pages_status === "on"
+})
+
 const benchmark = Effect.gen(function*() {
   const grown = yield* measureSizes
   yield* say(`Opening a snapshot for ${seconds} seconds of work …`)
@@ -73,6 +81,7 @@ const benchmark = Effect.gen(function*() {
     machine: machine(),
     sharedBuffers: options.buffers,
     warm: options.warm,
+    hugePages: yield* usesHugePages,
     rounds,
     operations,
     kinds: kindsOf,

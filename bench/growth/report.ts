@@ -24,6 +24,8 @@ export interface GrowthReport {
   readonly sharedBuffers: string
   /** Whether the ledgers were in these buffers before the rounds. */
   readonly warm: boolean
+  /** Whether these buffers were in huge pages of Linux. Older reports do not say. */
+  readonly hugePages?: boolean
   readonly rounds: number
   /** Operations of a round. */
   readonly operations: number
@@ -105,6 +107,6 @@ export const toTable = (report: GrowthReport): string => {
     tableOf(kinds, "CPU of a call", ["before", "open", "ended", "vacuumed"], snapshot.phases),
     `Medians of ${rounds} rounds of ${operations} operations; shared_buffers ${sharedBuffers}${
       report.warm ? ", warm" : ""
-    }. ${cpus} × ${cpu}, Node ${node}.\n`
+    }${report.hugePages === true ? ", in huge pages" : ""}. ${cpus} × ${cpu}, Node ${node}.\n`
   ].join("\n\n")
 }
