@@ -5,12 +5,12 @@
  *
  * 1. request context, if no `edge` has created it;
  * 2. every failure from here on becomes a complete problem, and a response that breaks the contract is withheld;
- * 3. no token in the query, and an `Accept` that JSON meets, or the page of an endpoint that has pages, unless the endpoint does not
- *    declare `not_acceptable`;
+ * 3. no token in the query;
  * 4. a slot, and the deadline (`Admission`);
  * 5. from the credential to the grant, and the limits of its client (`Authorization`);
- * 6. no body that the endpoint does not declare, nor one of another media type, and no query where it has none. A declared body is
- *    read on demand, without a slot (`RequestBody`).
+ * 6. an `Accept` that JSON meets, or the page of an endpoint that has pages, unless the endpoint does not declare `not_acceptable`; no
+ *    body that the endpoint does not declare, nor one of another media type, and no query where it has none. A declared body is read on
+ *    demand, without a slot (`RequestBody`).
  *
  * `OpenGate` leaves out steps 4 and 5.
  */
@@ -44,7 +44,7 @@ type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
 
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 
-type RefusedSurplus = ProblemOf<"invalid_request" | "unsupported_media_type">
+type RefusedShape = ProblemOf<"invalid_request" | "not_acceptable" | "unsupported_media_type">
 
 const declaresBody = ({ payload }: HttpApiEndpoint.Top): boolean => payload.size > 0
 
@@ -57,14 +57,8 @@ const make = Effect.gen(function*() {
 
   /** Steps 1 to 3. */
   const guard = <E, R>(httpEffect: Responding<E, R>, options: Options): Responding<never, R | FromRouter> => {
-    const { endpoint } = options
+    const hasPages = Context.get(options.endpoint.annotations, HasPages)
     const answered = Effect.catchCause(httpEffect, (cause) => answerEndpointFailure(problems, cause, options))
-    const hasPages = Context.get(endpoint.annotations, HasPages)
-    const isAcceptable = !codesOf(endpoint).has("not_acceptable")
-      ? () => true
-      : hasPages
-      ? (headers: RequestHeaders) => preferredForm(headers) !== null
-      : acceptsJson
     let known: object | null = null
     let names: ReadonlyArray<string> = []
     const check = (context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
@@ -76,9 +70,7 @@ const make = Effect.gen(function*() {
       }
       if (hasEmptyParameter(params, names)) return respond(problems.fail("route_not_found"))
       if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
-      return isAcceptable(Context.get(context, HttpServerRequest).headers)
-        ? answered
-        : respond(problems.fail("not_acceptable"))
+      return answered
     }
     const checked = Effect.contextWith(check)
     const guarded = hasPages ? Effect.map(checked, variesByAccept) : checked
@@ -91,15 +83,21 @@ const make = Effect.gen(function*() {
   }
 
   /** Step 6. An endpoint decodes a body that it declares itself. */
-  const refuseSurplus = <E, R>(
+  const checkShape = <E, R>(
     httpEffect: Responding<E, R>,
     options: Options
-  ): Responding<E | RefusedSurplus, R | FromRouter> => {
+  ): Responding<E | RefusedShape, R | FromRouter> => {
     const { endpoint } = options
     const types = declaresBody(endpoint) ? endpoint.payload : null
     // Middleware that declares this problem checks media type and query in an order of its own. Without a body, the payload is the query.
     const isChecked = codesOf({ error: new Set(), middlewares: endpoint.middlewares }).has("unsupported_media_type")
-    if (types !== null && (isChecked || !HttpMethod.hasBody(endpoint.method))) return httpEffect
+    const decodesAll = types !== null && (isChecked || !HttpMethod.hasBody(endpoint.method))
+    const isAcceptable = !codesOf(endpoint).has("not_acceptable")
+      ? () => true
+      : Context.get(endpoint.annotations, HasPages)
+      ? (headers: RequestHeaders) => preferredForm(headers) !== null
+      : acceptsJson
+    const unacceptable = problems.fail("not_acceptable")
     const refusedType = problems.fail("unsupported_media_type", {
       detail: `The endpoint reads ${
         [...types?.keys() ?? []].join(", ")
@@ -108,15 +106,17 @@ const make = Effect.gen(function*() {
     const refused = Effect.flatMap(findInvalidFields(options), (fields) => refuseFields(problems, fields))
     return Effect.contextWith((
       context: Context.Context<FromRouter>
-    ): Responding<E | RefusedSurplus, R | FromRouter> => {
+    ): Responding<E | RefusedShape, R | FromRouter> => {
       const request = Context.get(context, HttpServerRequest)
+      if (!isAcceptable(request.headers)) return unacceptable
+      if (decodesAll) return httpEffect
       if (types !== null && !types.has(mediaTypeOf(request.headers))) return refusedType
       return bringsSurplus(endpoint, request, Context.get(context, ParsedSearchParams)) ? refused : httpEffect
     })
   }
 
   const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {
-    const strict = refuseSurplus(httpEffect, options)
+    const strict = checkShape(httpEffect, options)
     const readsBody = declaresBody(options.endpoint)
     const admitted = admit((admitted, context: Context.Context<FromRouter>) => {
       const request = Context.get(context, HttpServerRequest)
@@ -127,7 +127,7 @@ const make = Effect.gen(function*() {
   }
 
   const openGate = <E, R>(httpEffect: Responding<E, R>, options: Options) => {
-    const strict = refuseSurplus(httpEffect, options)
+    const strict = checkShape(httpEffect, options)
     const guarded = Effect.flatMap(HttpServerRequest, (request) => {
       guardBody(request, null)
       return strict

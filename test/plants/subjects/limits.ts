@@ -372,6 +372,18 @@ export const limits: ReadonlyArray<Plant> = [
   plant("probes ignore Accept", "src/server/gate/Gate.ts")
     .edit("!codesOf(endpoint).has(\"not_acceptable\")", "!codesOf(endpoint).has(\"malformed_request\")")
     .foundBy(unit("server/gate/Negotiation", "is ignored by /healthz and /readyz")),
+  plant("a credential is verified before Accept", "src/server/gate/Gate.ts")
+    .edit(
+      "      if (readsBody) guardBody(request, admitted.slot)\n",
+      "      if (!acceptsJson(request.headers)) return problems.fail(\"not_acceptable\")\n"
+    )
+    .foundBy(
+      unit("server/gate/Negotiation", "is checked after the credential"),
+      unit("server/gate/RateLimits", "Refused credentials of an address")
+    ),
+  plant("endpoints that check the rest of a request themselves leave Accept to the gate", "src/server/gate/Gate.ts")
+    .edit("if (!isAcceptable(request.headers)) return", "if (!decodesAll && !isAcceptable(request.headers)) return")
+    .foundBy(unit("server/DocumentedStatuses")),
   plant("every problem of the OpenAPI document is ProblemDetails", "src/api/OpenApiDocument.ts")
     .edit("{ $ref: \"#/components/schemas/ProblemDetails\" },", "")
     .foundBy(system("api/OpenApi", "of ProblemDetails, with its codes and its status")),
@@ -391,7 +403,7 @@ export const limits: ReadonlyArray<Plant> = [
     .edit("if (types !== null && !types.has(", "if (types?.size === 0 && !types.has(")
     .foundBy(unit("server/ComposedApplication", "refuses another media type")),
   plant("an endpoint with a body refuses an unknown query", "src/server/gate/Gate.ts")
-    .edit("if (types !== null && (isChecked ||", "if (types !== null && (!isChecked ||")
+    .edit("decodesAll = types !== null && (isChecked ||", "decodesAll = types !== null && (!isChecked ||")
     .foundBy(unit("server/ComposedApplication", "refuses another media type")),
   plant("an empty Accept takes every form", "src/server/gate/RequestChecks.ts")
     .edit(" || emptyList.test(accept)\n", "\n")

@@ -65,7 +65,7 @@ describe("The routes in another application", () => {
       assertProblemOf(yield* get(target, { authorization: "Bearer x" }), "invalid_token")
       assertProblemOf(yield* get("/v1/operations?x=1", { authorization }), "invalid_request")
       assertProblemOf(yield* get(`${target.slice(0, -1)}0`, { authorization }), "internal_error")
-      assertProblemOf(yield* get(target, { accept: "text/html" }), "not_acceptable")
+      assertProblemOf(yield* get(target, { authorization, accept: "text/html" }), "not_acceptable")
       assertProblemOf(yield* get("/healthz?access_token=x", { accept: "text/html" }), "malformed_request")
       assertProblemOf(yield* get("/problems/unknown"), "route_not_found")
     }))

@@ -105,9 +105,13 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("Accept", (
       }
     }))
 
-  it.effect("does not change the media type of a problem, because a client must always learn the reason", () =>
+  it.effect("is checked after the credential, and does not change the media type of a problem", () =>
     Effect.gen(function*() {
-      yield* refuses("missing_credentials", acceptable.map((accept) => ["/v1/operations", { headers: { accept } }]))
+      const wrongPath = "/v1/operations/x?page_size=0"
+      for (const accept of [...acceptable, "text/html"]) {
+        yield* refuses("missing_credentials", [[wrongPath, { headers: { accept } }]])
+        yield* refuses("invalid_token", [[wrongPath, { token: "x", headers: { accept } }]])
+      }
       yield* refuses(
         "route_not_found",
         [...acceptable, "text/html"].map((accept) => ["/nowhere", { headers: { accept } }])

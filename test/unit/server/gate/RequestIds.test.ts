@@ -62,7 +62,7 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })("X-Request-
       { status: 404, target: "/v1/operations/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f", token },
       { status: 404, target: "/nowhere" },
       { status: 405, target, method: "DELETE" },
-      { status: 406, target, headers: { accept: "text/html" } },
+      { status: 406, target, token, headers: { accept: "text/html" } },
       { status: 413, target: "/healthz", headers: { "content-length": "65537" }, body: "a".repeat(65_537) },
       { status: 414, target: `/${"a".repeat(8192)}` },
       { status: 422, target: "/healthz?x=1" }

@@ -9,6 +9,7 @@ import { html } from "../../../../src/server/pages/Html.ts"
 import { pageType } from "../../../fixtures/http/HttpConformance.ts"
 import { Gateway, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
 import { assertProblemOf, baseUrl, mutationProblemTable, problemTable } from "../../../fixtures/http/HttpProblem.ts"
+import { issue } from "../../../fixtures/http/HttpScene.ts"
 import { json } from "../../../fixtures/http/HttpWire.ts"
 
 const ofBrowser = {
@@ -53,6 +54,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The pages of problems", (
   it.effect("are no answer for clients that take neither HTML nor JSON", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
+      const { token } = yield* issue()
       for (
         const accept of ["application/xml", "text/plain", "text/html;q=0, application/json;q=0", "text/html;level=1"]
       ) {
@@ -60,7 +62,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The pages of problems", (
         assertProblemOf(answer, "not_acceptable")
         assert.strictEqual(answer.headers["vary"], "accept")
       }
-      assertProblemOf(yield* send("/v1/operations", ofHtmlAlone), "not_acceptable")
+      assertProblemOf(yield* send("/v1/operations", { token, ...ofHtmlAlone }), "not_acceptable")
     }))
 
   it.effect("list every code once, with a link to its page", () =>
