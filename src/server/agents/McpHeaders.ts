@@ -1,6 +1,5 @@
 /** Checks of the headers of an MCP request (Streamable HTTP), against its message. */
 import { decodeNameHeader } from "effect/ai/McpServer"
-import Negotiator from "negotiator"
 import {
   capabilitiesMember,
   errorCodes,
@@ -14,7 +13,7 @@ import {
   namedVersion,
   unsupportedVersion
 } from "../../mcp/JsonRpc.ts"
-import type { RequestHeaders } from "../gate/RequestChecks.ts"
+import { preferredType, type RequestHeaders } from "../gate/RequestChecks.ts"
 
 /** The member of `params` that the header `Mcp-Name` repeats, by method. */
 const nameMembers: Readonly<Record<string, string>> = {
@@ -66,6 +65,6 @@ export const findHeaderError = (headers: RequestHeaders, message: JsonRpcMessage
     : null
 }
 
-/** Whether the client reads server-sent events. The gate has refused a long `Accept`, which would cost the negotiator time. */
+/** Whether the client reads server-sent events. */
 export const acceptsEvents = ({ accept }: RequestHeaders): boolean =>
-  accept === undefined || new Negotiator({ headers: { accept } }).mediaType(["text/event-stream"]) !== undefined
+  accept === undefined || preferredType(accept, ["text/event-stream"]) !== undefined

@@ -47,13 +47,16 @@ const offeredAsPage = [...offered, "text/html", "text/html;charset=utf-8"]
 /** Longest header that is negotiated, in characters: the negotiator's cost grows with the square of the length. */
 const maxNegotiated = 1024
 
-/** The media type that the client prefers (RFC 9110 §12.5.1); undefined if it takes none of them. */
-const preferred = (accept: string, types: ReadonlyArray<string>): string | undefined =>
-  accept.length <= maxNegotiated ? new Negotiator({ headers: { accept } }).mediaType([...types]) : undefined
+/**
+ * The media type that the client prefers; undefined if it takes none of them. A longer header counts as absent, as RFC 9110 §12.5.1
+ * permits: the first type is for clients that take every form.
+ */
+export const preferredType = (accept: string, types: ReadonlyArray<string>): string | undefined =>
+  accept.length <= maxNegotiated ? new Negotiator({ headers: { accept } }).mediaType([...types]) : types[0]
 
 /** Whether a response in JSON meets the request's `Accept`. */
 export const acceptsJson = (headers: RequestHeaders): boolean =>
-  asksForJson(headers) || preferred(headers["accept"]!, offered) !== undefined
+  asksForJson(headers) || preferredType(headers["accept"]!, offered) !== undefined
 
 /**
  * The form in which an endpoint with pages answers: JSON, unless the request's `Accept` prefers HTML. Null if it takes neither.
@@ -61,7 +64,7 @@ export const acceptsJson = (headers: RequestHeaders): boolean =>
  */
 export const preferredForm = (headers: RequestHeaders): "json" | "page" | null => {
   if (asksForJson(headers)) return "json"
-  const type = preferred(headers["accept"]!, offeredAsPage)
+  const type = preferredType(headers["accept"]!, offeredAsPage)
   return type === undefined ? null : type.startsWith("text/html") ? "page" : "json"
 }
 
@@ -70,7 +73,7 @@ const offeredAtFront = ["text/plain", "text/plain;charset=utf-8", "text/html", "
 
 /** The form of `/` that the request prefers: a page for browsers, or text. Null if it prefers JSON, or takes neither. */
 export const frontForm = ({ accept = "*/*" }: RequestHeaders): "page" | "text" | null => {
-  const type = preferred(emptyList.test(accept) ? "*/*" : accept, offeredAtFront) ?? ""
+  const type = preferredType(emptyList.test(accept) ? "*/*" : accept, offeredAtFront) ?? ""
   return type.startsWith("text/html") ? "page" : type.startsWith("text/plain") ? "text" : null
 }
 

@@ -405,6 +405,18 @@ export const limits: ReadonlyArray<Plant> = [
   plant("an endpoint with a body refuses an unknown query", "src/server/gate/Gate.ts")
     .edit("decodesAll = types !== null && (isChecked ||", "decodesAll = types !== null && (!isChecked ||")
     .foundBy(unit("server/ComposedApplication", "refuses another media type")),
+  plant("an overlong Accept counts as absent", "src/server/gate/RequestChecks.ts")
+    .edit(".mediaType([...types]) : types[0]", ".mediaType([...types]) : undefined")
+    .foundBy(
+      unit("server/gate/Negotiation", "that is longer than 1024 characters counts as absent"),
+      unit("server/gate/PreferredForm", "for a missing one")
+    ),
+  plant(
+    "an overlong Accept counts as absent, also where it chooses between JSON and events",
+    "src/server/agents/McpHeaders.ts"
+  )
+    .edit("preferredType(accept, [\"text/event-stream\"]) !== undefined", "accept.includes(\"text/event-stream\")")
+    .foundBy(unit("server/agents/McpTransport", "answers in JSON or events")),
   plant("an empty Accept takes every form", "src/server/gate/RequestChecks.ts")
     .edit(" || emptyList.test(accept)\n", "\n")
     .foundBy(unit("server/gate/Negotiation", "that allows JSON in any form")),

@@ -75,6 +75,8 @@ layer(memoryGateway(), { excludeTestServices: true })("POST /mcp", (it) => {
         assert.strictEqual(answer.headers["content-type"], "application/json")
         assert.strictEqual((JSON.parse(answer.text) as Message)["result"].structuredContent.operation.id, id)
       }
+      const overlong = yield* send(waits[0], { accept: "application/json, ".repeat(60) })
+      assert.strictEqual(overlong.headers["content-type"], "text/event-stream")
     }))
 
   it.effect("refuses a request of 2026-07-28 without the client's capabilities with 400, but not one without its name", () =>
