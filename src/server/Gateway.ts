@@ -36,7 +36,7 @@ import { SystemLayer } from "./SystemHandlers.ts"
 import { ChangeWatcher } from "./waits/ChangeWatcher.ts"
 
 export { RequestIds } from "../services/RequestIds.ts"
-export type { TokenCipher } from "../services/TokenCipher.ts"
+export { TokenCipher } from "../services/TokenCipher.ts"
 export type { LifecycleOptions } from "./gate/Lifecycle.ts"
 export { layerRateLimits, type RateLimitOptions } from "./gate/RateLimits.ts"
 export { BaseUrl, DocumentationRoutes, GateLayer, Lifecycle }

@@ -42,7 +42,7 @@ import { refuseByLimits, refuseForNow, refuseGrant } from "../gate/Refusals.ts"
 import { isJson } from "../gate/RequestChecks.ts"
 import { noteInterrupted } from "../gate/RequestContext.ts"
 
-export type { Problems }
+export { Problems }
 
 /** A member of the payload as a member of the body. */
 const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].join("."), message })

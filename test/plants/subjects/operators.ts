@@ -112,6 +112,9 @@ export const operators: ReadonlyArray<Plant> = [
   plant("the client on fetch checks each member of the contract", "src/client/answerMembers.ts")
     .edit("  revision: \"number\",\n", "")
     .foundBy(unit("package/Surface", "has the members that the client on fetch checks")),
+  plant("an application can provide each service whose layers the API index lists", "src/server/Gateway.ts")
+    .edit("export { TokenCipher }", "export type { TokenCipher }")
+    .foundBy(unit("package/Surface", "has the value of each service whose layers it lists")),
   plant("the message of a problem names its fields", "src/client/problemText.ts")
     .edit("detail === named ? \"\" : ` ${named}`", "detail === named ? \"\" : \"\"")
     .foundBy(unit("client/FetchClient", "names the fields of a problem")),

@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { apiIndexFile, firstSentence } from "../../../scripts/apiIndex.ts"
 import { clientMembers, clientMembersFile, membersOf } from "../../../scripts/clientMembers.ts"
-import { describedModules, exportsOf, index, namesIn, sourceCondition } from "../../../scripts/surface.ts"
+import { describedModules, exportsOf, index, namesIn, publicNames, sourceCondition } from "../../../scripts/surface.ts"
 import { hasMembers } from "../../../src/client/Exchange.ts"
 
 const manifest = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
@@ -77,6 +77,15 @@ describe("The public surface", () => {
       ["B", "H", "I", "f", "g", "m", "type C", "type E", "type K"]
     )
     assert.throws(() => namesIn("export * from \"./b.ts\""), /by name only/)
+  })
+
+  it("has the value of each service whose layers it lists", () => {
+    const rows = new Map(index(manifest).split("\n").map((row) => [row.split("`")[1], row]))
+    for (const [key, names] of publicNames(manifest)) {
+      for (const name of names.filter((name) => name.startsWith("type "))) {
+        assert.notMatch(rows.get(key.slice(2))!, RegExp(`\`${name.slice(5)}\` \`[^\`]*; static`), key)
+      }
+    }
   })
 
   it("holds no module without a source, or with two", () => {
