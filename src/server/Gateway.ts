@@ -44,8 +44,8 @@ export { BaseUrl, DocumentationRoutes, GateLayer, Lifecycle }
 const Handlers = Layer.mergeAll(Layer.provide(OperationsLayer, ChangeWatcher.layer), SystemLayer)
 
 /**
- * The endpoints of the contract, for the router of any application. They keep the contract wherever they are mounted.
- * Other paths belong to the application.
+ * The endpoints of the contract, for the router of any application. Other paths belong to the application. `layerServer` adds what holds
+ * for every path: `OPTIONS`, 405, the limits of targets (414), and of bodies where none is declared (413; here they are 422).
  */
 export const GatewayRoutes = HttpApiBuilder.layer(Api).pipe(
   Layer.provide(Handlers),
