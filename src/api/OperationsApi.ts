@@ -78,7 +78,7 @@ export const ListQuery = Schema.Struct({
   })),
   page_size: Schema.optionalKey(PageSize),
   page_token: Schema.optionalKey(
-    Schema.String.check(Schema.isMaxLength(512)).annotate({
+    Schema.String.annotate({
       description:
         "`next_page_token` of the page before. The filters must be those of that page; the page size may change."
     })

@@ -420,6 +420,12 @@ export const limits: ReadonlyArray<Plant> = [
   plant("an empty Accept takes every form", "src/server/gate/RequestChecks.ts")
     .edit(" || emptyList.test(accept)\n", "\n")
     .foundBy(unit("server/gate/Negotiation", "that allows JSON in any form")),
+  plant("a forged page token of any length is invalid_page_token", "src/api/OperationsApi.ts")
+    .edit(
+      "page_token: Schema.optionalKey(\n    Schema.String.annotate(",
+      "page_token: Schema.optionalKey(\n    Schema.String.check(Schema.isMaxLength(512)).annotate("
+    )
+    .foundBy(unit("server/gate/Limits", "bound a page token by the target alone")),
   plant("the document tells the form of an instant", "src/api/OperationsApi.ts")
     .edit("toJsonSchema: () => ({ pattern: instantPattern.source })", "toJsonSchema: () => ({})")
     .foundBy(system("api/OpenApi", "tells by a pattern"))

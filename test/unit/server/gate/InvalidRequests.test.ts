@@ -57,7 +57,6 @@ const cases: ReadonlyArray<Case> = [
   ...["0", "101", "-1", "1.5", "1e1", "01", "%201", "+1", "", "ten", "0x10", "9".repeat(30), "%D9%A1"].map((size) =>
     lists(`page_size=${size}`, "query.page_size")
   ),
-  lists(`page_token=${"a".repeat(513)}`, "query.page_token"),
   ...["type", "created_after", "created_before", "idempotency_key", "page_size", "page_token"].map((name) =>
     lists(`${name}=1&${name}=1`, `query.${name}`)
   ),
@@ -137,7 +136,7 @@ layer(memoryGateway({ way: "both" }), { excludeTestServices: true })(
         const secret = "sk_live_51H8"
         const queries = [
           `type=${secret}-A&page_size=${secret}&state=${secret}&created_after=${secret}`,
-          `page_token=${secret.repeat(50)}`,
+          `page_token=${secret}&page_size=0`,
           `x=${secret}`,
           `idempotency_key=${secret}%20`,
           `idempotency_key=${secret}&idempotency_key=${secret}`,

@@ -47,7 +47,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
       }
     }))
 
-  it.effect("leave room for the longest valid query", () =>
+  it.effect("leave room for the longest valid query, and bound a page token by the target alone", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -62,11 +62,8 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
         "page_size=100"
       ].join("&")
       assert.strictEqual((yield* send(`${list}?${query}`, { token: holder.token })).status, 200)
-      const token = "a".repeat(512)
-      assertProblemOf(
-        yield* send(`${list}?${query}&page_token=${token}`, { token: holder.token }),
-        "invalid_page_token"
-      )
+      const forged = `${list}?${query}&page_token=`.padEnd(8192, "a")
+      assertProblemOf(yield* send(forged, { token: holder.token }), "invalid_page_token")
     }))
 
   it.effect("allow an announced body of 64 KiB: above that is 413, below it 422, because no body is expected", () =>
