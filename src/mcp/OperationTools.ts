@@ -245,5 +245,9 @@ export const operationTools = {
   })
 }
 
+/** Whether a member of a message names one of them. It may be anything: an object of JSON need not become a text. */
+export const isOperationTool = (name: unknown): name is string =>
+  typeof name === "string" && Object.hasOwn(operationTools, name)
+
 /** Registers the tools. Calls need the `AgentReads` of the request. */
 export const OperationTools = Layer.effectDiscard(registerTools(operationTools))

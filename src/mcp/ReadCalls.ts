@@ -16,15 +16,14 @@ import {
   metadataOf,
   namedVersion
 } from "./JsonRpc.ts"
-import { operationTools } from "./OperationTools.ts"
+import { isOperationTool } from "./OperationTools.ts"
 import { failedCall } from "./registerTools.ts"
 
 /** The members of `params` that such a call may have. */
 const plainMembers = new Set(["name", "arguments", "_meta"])
 
 /** Tools that wait report their progress. */
-const isReadTool = (name: unknown): name is string =>
-  typeof name === "string" && Object.hasOwn(operationTools, name) && name !== "wait_for_operation"
+const isReadTool = (name: unknown): name is string => isOperationTool(name) && name !== "wait_for_operation"
 
 /**
  * The parameters of such a call. Null for all others, also for parameters of another form, which Effect's server refuses. Of the metadata

@@ -13,7 +13,7 @@ import {
 } from "./JsonRpc.ts"
 import { refusalText } from "./OperationAnswer.ts"
 import { tasksExtension } from "./OperationTasks.ts"
-import { operationTools } from "./OperationTools.ts"
+import { isOperationTool } from "./OperationTools.ts"
 import { quotedJson } from "./QuotedText.ts"
 
 /** Name and version of the server, for clients. */
@@ -59,8 +59,10 @@ const adviseOnFailure = (tool: unknown, result: JsonObject): JsonObject => {
   const [, code] = failureTexts.find(([beginning]) => text.startsWith(beginning)) ?? []
   if (code === undefined) return result
   const detail = shorten(withoutTokens(text))
-  const isRead = typeof tool === "string" && Object.hasOwn(operationTools, tool)
-  return { ...result, content: [{ type: "text", text: isRead ? refusalText({ code, detail }) : detail }] }
+  return {
+    ...result,
+    content: [{ type: "text", text: isOperationTool(tool) ? refusalText({ code, detail }) : detail }]
+  }
 }
 
 const completeResult = (

@@ -33,13 +33,12 @@ import {
 } from "../../mcp/JsonRpc.ts"
 import { McpConnections } from "../../mcp/McpConnections.ts"
 import { errorOfRefusal } from "../../mcp/OperationAnswer.ts"
-import { operationTools } from "../../mcp/OperationTools.ts"
+import { isOperationTool } from "../../mcp/OperationTools.ts"
 import { noteWait } from "../../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "../gate/Admission.ts"
 import { BaseUrl } from "../gate/BaseUrl.ts"
 import { isOverdue, Lifecycle } from "../gate/Lifecycle.ts"
 import { problemResponse, Problems } from "../gate/ProblemResponses.ts"
-import { isJson } from "../gate/RequestChecks.ts"
 import { CurrentRequest, noteInterrupted } from "../gate/RequestContext.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
@@ -96,9 +95,6 @@ const isResponse = (message: JsonRpcMessage): message is JsonRpcResponse => !("m
  * with an error of JSON-RPC.
  */
 const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], request: HttpServerRequest) {
-  if (!isJson(request.headers)) {
-    return yield* problems.fail("unsupported_media_type", { detail: "The endpoint reads application/json." })
-  }
   const value = parse(yield* Effect.orDie(request.text))
   if (value === undefined) {
     return yield* problems.fail("invalid_request", { fields: [{ path: "body", message: "Expected JSON" }] })
@@ -119,7 +115,7 @@ const noCallWaits: JsonRpcError = {
 const unknownRecord = adviceOnRefusedMutation("service_unavailable")
 
 const mayRecord = ({ method, params }: JsonRpcRequest): boolean =>
-  method === "tools/call" && !Object.hasOwn(operationTools, String(params?.["name"]))
+  method === "tools/call" && !isOperationTool(params?.["name"])
 
 /** The error of a request whose work ended without an answer. Its cause is not for clients. */
 const errorOfFailure = (request: JsonRpcRequest, cause: Cause.Cause<never>): JsonRpcError => {

@@ -238,6 +238,12 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("a member of the terms that does not change the request fails the conformance kit", providerContract)
     .edit("if (pairs.length === 0) {", "if (pairs.length > 99) {")
     .foundBy(unit("testing/ContractMistakes")),
+  plant("a name of a tool that is no text causes no internal error", "src/mcp/OperationTools.ts")
+    .edit(
+      "typeof name === \"string\" && Object.hasOwn(operationTools, name)",
+      "Object.hasOwn(operationTools, name as string)"
+    )
+    .foundBy(unit("server/agents/McpFuzz")),
   plant("a body of /mcp that is no JSON is refused with a problem", mcpEndpoint)
     .edit(
       "    return yield* problems.fail(\"invalid_request\", { fields: [{ path: \"body\", message: \"Expected JSON\" }] })",
