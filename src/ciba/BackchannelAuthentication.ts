@@ -77,7 +77,10 @@ export const makeBackchannelAuthentication = Effect.fnUntraced(function*(
   const { exchange, metadata } = yield* makeOpenIdProvider(issuer)
   const client: oauth.Client = { client_id: authentication.clientId, [oauth.clockTolerance]: clockTolerance }
   const keys: oauth.JWKSCacheInput = {}
-  /** ID tokens that were accepted, with their ends in seconds since 1970: each answers one question. */
+  /**
+   * Header and payload of the ID tokens that were accepted, with their ends in seconds since 1970: each answers one question. Others can
+   * make a second valid signature out of the first one of ES256.
+   */
   const used = new Map<string, number>()
 
   /** The metadata, without the algorithms of signatures that the gateway does not accept. */
@@ -123,11 +126,12 @@ export const makeBackchannelAuthentication = Effect.fnUntraced(function*(
     const request = claims[requestClaim]
     if (request !== undefined && request !== authReqId) return yield* invalid("the ID token answers another request")
     if (claims.iat < askedAt - clockTolerance) return yield* invalid("the ID token is older than the request")
-    if (used.has(idToken)) return yield* invalid("the ID token has answered another request")
+    const signed = idToken.slice(0, idToken.lastIndexOf("."))
+    if (used.has(signed)) return yield* invalid("the ID token has answered another request")
     if (acrValues.length > 0 && !acrValues.includes(claims["acr"] as string)) {
       return yield* invalid("the ID token names none of the demanded ways to authenticate (acr)")
     }
-    used.set(idToken, claims.exp)
+    used.set(signed, claims.exp)
     return claims as IdTokenClaims
   })
 

@@ -25,7 +25,10 @@ export const ciba: ReadonlyArray<Plant> = [
     .edit("await oauth.validateApplicationLevelSignature(to, response, { ...options, [oauth.jwksCache]: keys })", "")
     .foundBy(...forged),
   plant("an ID token answers one question", protocol)
-    .edit("if (used.has(idToken))", "if (used.size < 0)")
+    .edit("if (used.has(signed))", "if (used.size < 0)")
+    .foundBy(...forged),
+  plant("an ID token with another signature is the same answer", protocol)
+    .edit("idToken.slice(0, idToken.lastIndexOf(\".\"))", "idToken")
     .foundBy(...forged),
   plant("an ID token is not older than its question", protocol)
     .edit("claims.iat < askedAt - clockTolerance", "claims.iat < 0")

@@ -25,6 +25,17 @@ const details: AuthorizationDetails = [{
   approval: { above: [{ currency: "EUR", amount: "0" }] }
 }]
 
+/** The order of P-256. With `n - s` in the place of `s`, a signature of ES256 is still valid. */
+const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+
+/** The JWT with another valid signature. */
+const otherSignature = (jwt: string): string => {
+  const end = jwt.lastIndexOf(".") + 1
+  const signature = Buffer.from(jwt.slice(end), "base64url").toString("hex")
+  const s = (order - BigInt(`0x${signature.slice(64)}`)).toString(16).padStart(64, "0")
+  return jwt.slice(0, end) + Buffer.from(signature.slice(0, 64) + s, "hex").toString("base64url")
+}
+
 const terms = { amount: "70.00", currency: "EUR", payee: "DE02120300000000202051" }
 
 /** An operation that waits for its owner. */
@@ -159,6 +170,7 @@ layer(PostgresLedger, { excludeTestServices: true })("CIBA", (it) => {
         const changed = (rest: object) => ({ change: (claims: object) => ({ ...claims, ...rest }) })
         const table: ReadonlyArray<readonly [Partial<CibaProvider["behaviour"]>, result: RegExp]> = [
           [{ replay: used }, /has answered another request/],
+          [{ replay: otherSignature(used) }, /has answered another request/],
           [changed({ sub: `account of ${stranger}` }), /belongs to another resource owner/],
           [changed({ sub: "mallory" }), /no known resource owner/],
           [changed({ aud: "another client" }), /"aud"/],
