@@ -46,7 +46,8 @@ const withoutLicenseLink = (api: HttpApi.Top): HttpApi.Top => {
   return license === undefined ? api : api.annotate(OpenApi.License, { name: license.name })
 }
 
-const cacheControl = "public, max-age=300"
+/** A shared cache would give one reader's request id to others. */
+const cacheControl = "private, max-age=300"
 
 const renderPage = (api: HttpApi.Top): Effect.Effect<StaticContent> =>
   Effect.gen(function*() {

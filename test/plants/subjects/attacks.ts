@@ -244,6 +244,9 @@ export const attacks: ReadonlyArray<Plant> = [
       "Object.hasOwn(operationTools, name as string)"
     )
     .foundBy(unit("server/agents/McpFuzz")),
+  plant("no shared cache gives the request id of one reader to others", "src/server/Documentation.ts")
+    .edit("\"private, max-age=300\"", "\"public, max-age=300\"")
+    .foundBy(unit("server/Documentation", "may be cached for five minutes")),
   plant("a body of /mcp that is no JSON is refused with a problem", mcpEndpoint)
     .edit(
       "    return yield* problems.fail(\"invalid_request\", { fields: [{ path: \"body\", message: \"Expected JSON\" }] })",

@@ -72,12 +72,12 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       assert.include(policy.get("style-src") ?? [], "'unsafe-inline'")
     }))
 
-  it.effect("may be cached for five minutes; other system responses may not be cached", () =>
+  it.effect("may be cached for five minutes by its reader alone; other system responses may not be cached", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const cacheControl = (target: string) => Effect.map(send(target), ({ headers }) => headers["cache-control"])
       for (const target of ["/docs", "/openapi.json"]) {
-        assert.strictEqual(yield* cacheControl(target), "public, max-age=300")
+        assert.strictEqual(yield* cacheControl(target), "private, max-age=300")
       }
       for (const target of ["/healthz", "/readyz", "/problems", "/problems/not_ready"]) {
         assert.strictEqual(yield* cacheControl(target), "no-store")
