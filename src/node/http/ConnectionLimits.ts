@@ -1,6 +1,6 @@
 /**
- * Limits that `node:http` lacks: on unfinished bytes between two requests; room for new connections in place of idle ones; and
- * reports of connections above the maximum.
+ * Limits that `node:http` lacks: on unfinished bytes between two requests, and on requests without an answer; room for new
+ * connections in place of idle ones; and reports of connections above the maximum.
  */
 import type { Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
@@ -11,11 +11,15 @@ const emptyLine = "\r\n".length
 /** Bytes of a header section that are kept: at least those that the parser takes. */
 const maxUnread = 16_384
 
+/** Requests of a connection that may lack their responses. Each of them costs 13 KiB, and its client as little as 30 bytes. */
+const maxUnanswered = 64
+
 /** An open connection, from one request to the next. */
 export class Connection {
   /** The response to the latest request. Undefined before the first one, and from the end of an exchange to the next. */
   response: ServerResponse | undefined
   #requests = 0
+  #unanswered = 0
   #idleAfter = 0
   #readBefore = 0
   /** When bytes first arrived that completed no request; in milliseconds of `performance.now()`. */
@@ -27,11 +31,14 @@ export class Connection {
   /** What has arrived of a header section that has not ended, as latin1. */
   unread = ""
 
-  /** A client may send the next request before the response. */
-  start(response: ServerResponse): void {
+  /** A client may send the next requests before the response. False if too many lack theirs: close the connection (RFC 9112 §9.3.2). */
+  start(response: ServerResponse): boolean {
+    if (this.#unanswered >= maxUnanswered) return false
     this.response = response
     this.#requests++
+    this.#unanswered++
     response.on("finish", this.#end)
+    return true
   }
 
   /**
@@ -53,6 +60,7 @@ export class Connection {
 
   /** An idle connection must not keep its last response: that refers to the fiber of its request, and to the body. */
   readonly #end = (): void => {
+    this.#unanswered--
     if (this.#isIdle()) this.response = undefined
   }
 

@@ -154,8 +154,8 @@ const unusedConnectionTime = 1000
 class Listener extends Server {
   /** Sees each request before the listeners of the event `request`. Null: they get every request. */
   plain: PlainHandler | null = null
-  /** Sees each request before all others. */
-  onRequest: (request: IncomingMessage, response: ServerResponse) => void = () => {}
+  /** Sees each request before all others. False: its connection ends without an answer. */
+  onRequest: (request: IncomingMessage, response: ServerResponse) => boolean = () => true
   /** Runs when the server has stopped to listen. */
   onClose: () => void = () => {}
 
@@ -179,17 +179,17 @@ class Listener extends Server {
   // oxlint-disable-next-line typescript/no-explicit-any -- Node declares the arguments of `emit` so
   override emit(event: string, ...args: Array<any>): boolean {
     // Node announces a request that expects `100 Continue` by an event of its own.
-    if (event === "request" || event === "checkContinue") {
-      // The server listens before the routes are complete, and of a shared port the system hands over connections at once.
-      // The cast: Node emits both with these two.
-      const [request, response] = args as [IncomingMessage, ServerResponse]
-      if (this.listenerCount("request") === 0) {
-        return this.early.push(() => request.socket.destroyed || this.emit(event, ...args)) > 0
-      }
-      this.onRequest(request, response)
-      if (event === "request" && this.plain?.(request, response) === true) return true
-    }
-    return super.emit(event, ...args)
+    if (event !== "request" && event !== "checkContinue") return super.emit(event, ...args)
+    // The cast: Node emits both with these two.
+    const [request, response] = args as [IncomingMessage, ServerResponse]
+    if (!this.onRequest(request, response)) return true
+    if (this.listenerCount("request") > 0) return this.#route(event, request, response)
+    // The server listens before the routes are complete, and of a shared port the system hands over connections at once.
+    return this.early.push(() => request.socket.destroyed || this.#route(event, request, response)) > 0
+  }
+
+  #route(event: string, request: IncomingMessage, response: ServerResponse): boolean {
+    return event === "request" && this.plain?.(request, response) === true || super.emit(event, request, response)
   }
 }
 
@@ -306,9 +306,14 @@ export const createListener = (options: ListenerOptions): Listener => {
   // response for ever.
   const count = metrics === null ? null : countRequests(metrics)
   server.onRequest = (request, response) => {
+    // Node has read up to 64 KiB of requests, and emits them all.
+    if (connections.get(request.socket)?.start(response) === false) {
+      request.socket.destroy()
+      return false
+    }
     count?.(request, response)
-    connections.get(request.socket)?.start(response)
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
+    return true
   }
   // CONNECT is not supported. Node has released the socket, so this code handles its errors: an unhandled one would end
   // the process.

@@ -321,6 +321,18 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("an allowed name of the admin listener has no case", "src/node/http/AdminListener.ts")
     .edit("...allowed.map((name) => name.toLowerCase())", "...allowed")
     .foundBy(unit("node/http/AdminPort", "and under allowed names")),
+  plant("the requests of a connection without responses are bounded", "src/node/http/ConnectionLimits.ts")
+    .edit("    if (this.#unanswered >= maxUnanswered) return false\n", "")
+    .foundBy(unit("node/http/NodeListener", "lack their responses")),
+  plant("only requests without responses count towards the bound of a connection", "src/node/http/ConnectionLimits.ts")
+    .edit("    this.#unanswered--\n", "")
+    .foundBy(unit("node/http/NodeListener", "lack their responses")),
+  plant("requests before the routes count towards the bound of a connection", listener)
+    .edit(
+      "    if (!this.onRequest(request, response)) return true\n",
+      "    if (this.listenerCount(\"request\") > 0 && !this.onRequest(request, response)) return true\n"
+    )
+    .foundBy(unit("node/http/NodeListener", "lack their responses")),
   plant("a fault in a body is answered at once", listener)
     .edit("    if (req.complete) return isOver", "    if (req.url !== \"\") return isOver")
     .foundBy(unit("server/gate/MalformedHttp", "is 400 in a body, too")),

@@ -1,6 +1,6 @@
 /**
- * A listener keeps requests that arrive before the routes, and ends the body of a request without one. The tests open real listeners
- * on loopback.
+ * A listener keeps requests that arrive before the routes, ends the body of a request without one, and bounds the requests of a
+ * connection. The tests open real listeners on loopback.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
@@ -9,20 +9,27 @@ import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Scope from "effect/Scope"
 import { once } from "node:events"
-import type { Server } from "node:http"
-import type * as net from "node:net"
+import type { Server, ServerResponse } from "node:http"
+import * as net from "node:net"
 import type { RequestId } from "../../../../src/domain/RequestId.ts"
 import { createListener } from "../../../../src/node/http/NodeListener.ts"
+import { listening } from "../../../fixtures/http/listening.ts"
+import { until } from "../../../fixtures/until.ts"
 
-const listen = async () => {
-  const server = createListener({
+const makeListener = () =>
+  createListener({
     baseUrl: "https://gateway.test",
     requestIds: { of: () => "request-id" as RequestId }
   })
+
+const listen = async () => {
+  const server = makeListener()
   server.listen(0, "127.0.0.1")
   await once(server, "listening")
   return { server, url: `http://127.0.0.1:${(server.address() as net.AddressInfo).port}` }
 }
+
+const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 const close = (server: Server) => {
   server.closeAllConnections()
@@ -40,6 +47,31 @@ describe("A listener", () => {
     assert.strictEqual(await (await answer).text(), "answered")
     await close(server)
   })
+
+  it.live("ends a connection when 64 of its requests lack their responses and one more comes, and runs none of those that follow", () =>
+    Effect.gen(function*() {
+      for (const hasRoutes of [true, false]) {
+        const server = makeListener()
+        const { port, sockets } = yield* listening(server)
+        const waiting: Array<ServerResponse> = []
+        if (hasRoutes) server.on("request", (_request, response) => waiting.push(response))
+        const running = () => hasRoutes ? waiting.length : server.early.length
+        const client = net.connect(port, "127.0.0.1").on("error", () => {}).resume()
+        client.write(get.repeat(64))
+        yield* until(() => running() === 64)
+        if (hasRoutes) {
+          const ends = waiting.map((response) => once(response, "finish"))
+          for (const response of waiting.splice(0)) response.end()
+          yield* Effect.promise(() => Promise.all(ends))
+          client.write(get.repeat(64))
+          yield* until(() => running() === 64)
+        }
+        assert.strictEqual(sockets.size, 1)
+        client.write(get.repeat(1000))
+        yield* until(() => sockets.size === 0)
+        assert.strictEqual(running(), 64)
+      }
+    }))
 
   it("gives a handler that reads a body an empty one, if the request has none", async () => {
     const { server, url } = await listen()
