@@ -164,6 +164,9 @@ const heldFrom = (from: number, terms: ClaimTerms) => ({
   due_at: from + Duration.toMillis(terms.rescue_after)
 })
 
+const isNeverReceived = (outcome: Outcome): boolean =>
+  outcome.state === "failed" && outcome.failure.code === "provider_never_received"
+
 /** The key of a batch in `MemoryLedger.batches`. */
 export const keyOf = ({ life, provider, worker }: Omit<ClaimBatch, "epoch" | "batch">) =>
   JSON.stringify([worker, life, provider])
@@ -221,26 +224,29 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
   const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>
     update(next(record, outcome, recording)).operation
 
-  /** Finds the record if neither the claim, a fence nor the reference contradicts the recording. A returned claim has no holder. */
-  const findFor = (id: OperationId, revision: number, recording: Recording) =>
+  /**
+   * Finds the record if neither the claim, a fence, the reference nor an acknowledgement contradicts the recording. A returned claim has no
+   * holder.
+   */
+  const findFor = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
     Effect.flatMap(
       findAt(id, revision),
       (found) =>
         isReturnedClaim(found) || isForeign(found, recording.send_before) || isFencedSince(found, recording) ||
-          isOtherReference(found, recording.reference)
+          isOtherReference(found, recording.reference) || found.acknowledged && isNeverReceived(outcome)
           ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
           : Effect.succeed(found)
     )
 
   const record = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
-    Effect.map(findFor(id, revision, recording), (found) => moved(found, outcome, recording))
+    Effect.map(findFor(id, revision, outcome, recording), (found) => moved(found, outcome, recording))
 
   /** All or nothing: a row that breaks a rule dies before the first update. */
   const recordAll = (all: ReadonlyArray<OutcomeRecord>) =>
     Effect.gen(function*() {
       const permitted = new Map<number, MemoryRecord>()
       for (const [{ id, outcome, recording, revision }, index] of firstOfEach(all)) {
-        const found = yield* Effect.result(findFor(id, revision, recording))
+        const found = yield* Effect.result(findFor(id, revision, outcome, recording))
         if (Result.isSuccess(found)) permitted.set(index, next(found.success, outcome, recording))
       }
       for (const record of permitted.values()) update(record)
@@ -248,7 +254,7 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
     })
 
   const recordHeld = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
-    Effect.map(findFor(id, revision, recording), (found) =>
+    Effect.map(findFor(id, revision, outcome, recording), (found) =>
       moved(
         moveRecord(found, { state: "submitting" }, recording.evidence, now(), after(recording.due_in)),
         outcome,

@@ -32,7 +32,7 @@ export class Outcomes extends Context.Service<Outcomes, {
   /**
    * Records the outcome of an operation if it is still at `revision` (compare-and-set), and if it has no reference yet or the
    * same one. Otherwise it fails with `StaleOperation`: another component recorded first, or a status read found another
-   * reference. It also fails for a returned claim, which has no holder.
+   * reference. It also fails for a returned claim, which has no holder, and for `provider_never_received` after an acknowledgement.
    *
    * After `StoreUnavailable` it is unknown whether the outcome was recorded: record it again. `StaleOperation` then means that
    * it was, or that another component was faster.

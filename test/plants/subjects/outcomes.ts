@@ -8,6 +8,7 @@ const settlement = "src/submission/attempts/Settlement.ts"
 const decision = "src/submission/reads/decideAfterRead.ts"
 const attempts = "src/submission/attempts/attemptUntilSent.ts"
 const statusReads = "src/services/sql/queue/SqlStatusReads.ts"
+const memoryClaims = "src/services/memory/MemoryClaims.ts"
 const lateProof = "src/submission/lateProof.ts"
 const promisesFile = "src/submission/providers/ProviderPromises.ts"
 
@@ -36,6 +37,18 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("an outcome with another reference than the stored one is never recorded", outcomesFile)
     .edit("      AND coalesce(o.reference = i.reference, true)\n", "")
     .foundBy(story("an operation keeps its first reference")),
+  plant("a not found ends nothing that the provider has acknowledged meanwhile", outcomesFile)
+    .edit("      AND NOT (o.acknowledged AND coalesce(i.failure_code = 'provider_never_received', false))\n", "")
+    .foundBy(postgres("services/queue/LateProof", "has acknowledged meanwhile")),
+  plant("in memory, a not found ends nothing that the provider has acknowledged meanwhile", memoryClaims)
+    .edit(" || found.acknowledged && isNeverReceived(outcome)", "")
+    .foundBy(postgres("services/queue/LateProof", "has acknowledged meanwhile")),
+  plant(
+    "no version ends what the provider has acknowledged as never received",
+    "migrations/0049_acknowledged_receipts.sql"
+  )
+    .edit("WHEN (OLD.acknowledged AND", "WHEN (false AND")
+    .foundBy(postgres("services/schema/ForbiddenStatements", "as never received")),
   plant("a locked row delays no other outcome of its batch", outcomesFile)
     .edit("recordInput(\" SKIP LOCKED\")", "recordInput(\"\")")
     .foundBy(postgres("services/queue/OutcomeBatches")),

@@ -111,6 +111,7 @@ const recordInput = (locked: "" | " SKIP LOCKED") => `
       AND (i.send_before IS NULL OR o.send_before = i.send_before)
       AND (i.is_read IS NOT TRUE OR o.fence_started_at IS NOT DISTINCT FROM i.fence_started_at)
       AND coalesce(o.reference = i.reference, true)
+      AND NOT (o.acknowledged AND coalesce(i.failure_code = 'provider_never_received', false))
     FOR NO KEY UPDATE OF o${locked}
   ), reversible AS (
     INSERT INTO reversal_reads (operation_id, client_id, provider, due_at, until)

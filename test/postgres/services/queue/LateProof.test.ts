@@ -12,7 +12,14 @@ import type { Proof } from "../../../../src/services/rules/contradictions.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import * as l from "../../../fixtures/ledger/LedgerStories.ts"
-import { claimedOperation, issueAtNewProvider, pass, queued, reference } from "../../../fixtures/ledger/Queue.ts"
+import {
+  claimedOperation,
+  issueAtNewProvider,
+  pass,
+  queued,
+  recording,
+  reference
+} from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { operatorEvidence } from "../../../fixtures/OperatorEvidence.ts"
 import { attempt } from "../../../fixtures/postgres/RawSql.ts"
@@ -92,6 +99,24 @@ l.tell("a proof that comes after a final state", {
   ],
   "is known from a status read that changed nothing": [
     [l.inState("submitted"), postpones(true), l.records("failed"), postpones(false)]
+  ]
+})
+
+const neverReceived = { code: "provider_never_received", message: "x" }
+const found = { state: "failed", failure: neverReceived } as const
+const notFound = recording({ fence_started_at: null })
+/** A reconciler asks, and its provider does not find the operation. */
+const asks: l.Story = [l.inState("indeterminate"), l.pass("1 hour"), l.takeReads()]
+const recordsNotFound = (n: number) => l.call((queue, id) => queue.record(id, 3, found, notFound), n)
+
+l.tell("the not found of a status read", {
+  "ends no operation that the provider has acknowledged meanwhile, alone or in a batch": [
+    [asks, l.report(0, reference("theirs"))],
+    l.changesNothing(
+      l.refused(recordsNotFound(0), "StaleOperation"),
+      l.answers([false], (queue, id) => queue.recordAll([{ id, revision: 3, outcome: found, recording: notFound }]))
+    ),
+    [asks, recordsNotFound(1), l.is({ state: "failed", failure: neverReceived }, 1)]
   ]
 })
 

@@ -111,6 +111,8 @@ const forbidden: Readonly<Record<string, string>> = {
   "skip a revision": "UPDATE operations SET state = 'submitting', revision = revision + 2 WHERE id = :accepted",
   "lower the revision": "UPDATE operations SET state = 'submitted', revision = revision - 1 WHERE id = :submitting",
   "move to a state that does not exist": "UPDATE operations SET state = 'done', revision = 2 WHERE id = :accepted",
+  "fail an operation as never received that the provider has acknowledged":
+    "UPDATE operations SET state = 'failed', revision = revision + 1, failure_code = 'provider_never_received', failure_message = 'x' WHERE id = :submitted",
   "leave indeterminate without evidence":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = NULL WHERE id = :indeterminate",
   "leave indeterminate with the evidence that led into it":
