@@ -33,7 +33,8 @@ export class Api extends HttpApi.make("financial-agents-gateway")
       + `${named("route_not_found")}. Before a request has a path, the listener answers ${
         named("malformed_request")
       } to bytes that are not `
-      + `HTTP, ${named("request_timeout")} to headers that arrive too slowly, and ${named("headers_too_large")}.`,
+      + `HTTP, ${named("request_timeout")} to headers that arrive too slowly, and ${named("headers_too_large")} or `
+      + `${named("uri_too_long")} to those that are longer than 16 KiB.`,
     license: { name: "MIT", url: "https://opensource.org/license/mit" },
     servers: [{ url: "/" }],
     transform: complete

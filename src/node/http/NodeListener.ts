@@ -11,6 +11,7 @@ import type { Duplex } from "node:stream"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
 import { makeProblem, type Problem, problemMediaType } from "../../api/Problems.ts"
 import { exchangeOf, type HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { maxTarget } from "../../server/gate/Edge.ts"
 import { problemJson } from "../../server/gate/ProblemResponses.ts"
 import { headersOfEveryResponse, pathOf } from "../../server/gate/RequestContext.ts"
 import type { RequestIds } from "../../services/RequestIds.ts"
@@ -79,10 +80,11 @@ interface ParserError extends NodeJS.ErrnoException {
   readonly bytesParsed?: number
 }
 
-const codeOf = (error: ParserError): ProblemCode => {
+/** `head` is that of the request, unless trailers are too large. Its target has a limit of its own, which comes first. */
+const codeOf = (error: ParserError, head: string): ProblemCode => {
   switch (error.code) {
     case "HPE_HEADER_OVERFLOW":
-      return "headers_too_large"
+      return (/^[^\s:]+ (\S+)/.exec(head)?.[1] ?? "").length > maxTarget ? "uri_too_long" : "headers_too_large"
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return "request_timeout"
     default:
@@ -101,15 +103,19 @@ interface UnreadRequest {
 const pathOfTarget = (target: string): string => target.startsWith("/") ? target : URL.parse(target)?.pathname ?? "/"
 
 /**
- * Reads what the bytes tell of a request that the parser refused. `unread` has those of the packets that were kept, and may end with the
- * last one, in which the parser stopped.
+ * The head of a request that the parser refused, as far as it arrived. `unread` has the bytes of the packets that were kept, and may end
+ * with the last one, in which the parser stopped. Empty lines may come before a request (RFC 9112 §2.2).
  */
-const readHead = (unread: string, { bytesParsed = 0, rawPacket }: Partial<ParserError>): UnreadRequest => {
+const headIn = (unread: string, { bytesParsed = 0, rawPacket }: Partial<ParserError>): string => {
   const last = rawPacket?.toString("latin1") ?? ""
   const text = unread.endsWith(last) ? unread : unread + last
   // Requests before this one end with an empty line.
   const start = text.lastIndexOf("\r\n\r\n", text.length - last.length + bytesParsed - 4) + 4
-  const [head = ""] = text.slice(start < 4 ? 0 : start).split("\r\n\r\n", 1)
+  return text.slice(start < 4 ? 0 : start).trimStart().split("\r\n\r\n", 1)[0]!
+}
+
+/** Reads what the head tells of its request. */
+const readHead = (head: string): UnreadRequest => {
   const [, sent = "/"] = /^[^\s:]+ ((?:https?:\/)?\/[!-~]{0,8191}) HTTP\/\d/i.exec(head) ?? []
   const ids = [...head.matchAll(/\r\nx-request-id:([^\r\n]*)/gi)]
   return { requestId: ids.length === 1 ? ids[0]![1]!.trim() : undefined, target: pathOfTarget(sent) }
@@ -141,6 +147,7 @@ const keepUnread = (socket: Socket, connection: Connection): void => {
 const reasons: Partial<Record<number, string>> = {
   400: "Bad Request",
   408: "Request Timeout",
+  414: "URI Too Long",
   431: "Request Header Fields Too Large"
 }
 
@@ -291,16 +298,17 @@ export const createListener = (options: ListenerOptions): Listener => {
     setTimeout(endAfterReading, unusedConnectionTime).unref()
   }
   const headOn = (socket: Duplex, error: Partial<ParserError> = {}) =>
-    readHead(connections.get(socket)?.unread ?? "", error)
+    headIn(connections.get(socket)?.unread ?? "", error)
 
-  watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout", headOn(socket)))
+  watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout", readHead(headOn(socket))))
   server.on("clientError", (error, socket) => {
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
     // The parser refuses each further packet.
     const connection = connections.get(socket)
     if (connection === undefined || connection.isRefused) return
     connection.isRefused = true
-    answerSocket(socket, codeOf(error), headOn(socket, error))
+    const head = headOn(socket, error)
+    answerSocket(socket, codeOf(error, head), readHead(head))
   })
   // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
   // response for ever.

@@ -26,7 +26,7 @@ import { type BegunRequest, hasEmptyParameter, makeBeginRequest, pathOf, variesB
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
 /** Longest request target, in characters. The longest target of the contract has about 1,000. */
-const maxTarget = 8192
+export const maxTarget = 8192
 
 /** Paths are literal: `/healthz/` and `//healthz` are other paths, and an overlong id is still an id. */
 export const routerConfig = {

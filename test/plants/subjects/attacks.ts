@@ -342,6 +342,12 @@ export const attacks: ReadonlyArray<Plant> = [
       "if (headersSent) return isOver ? answerNow(socket, code, unread)"
     )
     .foundBy(unit("server/gate/MalformedHttp", "gets no second answer")),
+  plant("a target above its limit is 414 in a header section above its own limit, too", listener)
+    .edit(").length > maxTarget ?", ").length < 0 ?")
+    .foundBy(unit("server/gate/Limits", "of the target come first")),
+  plant("an empty line before a request is no part of it", listener)
+    .edit(".trimStart().split(", ".split(")
+    .foundBy(unit("server/gate/Limits", "of the target come first")),
   plant("each further packet of bytes that are no request is ignored", listener)
     .edit(
       "    if (connection === undefined || connection.isRefused) return\n    connection.isRefused = true\n",

@@ -43,7 +43,7 @@ const requestIdOf = ({ headers }: FuzzRequest): string | undefined => {
  */
 const unreadOf = (request: { readonly target: string; readonly requestId: string | undefined }, answer: Answer) => {
   const { headers, status, text } = answer
-  const isUnread = (status === 400 || status === 431) && headers["connection"] === "close"
+  const isUnread = (status === 400 || status === 414 || status === 431) && headers["connection"] === "close"
   const hasPath = text !== "" && !text.includes("\"instance\":\"/\",")
   const requestId = headers["x-request-id"] === request.requestId ? request.requestId : undefined
   return isUnread ? { target: hasPath ? request.target : "/", requestId } : null

@@ -23,10 +23,11 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
         `GET /healthz HTTP/1.1\r\n${host}X-Filler: ${"a".repeat(16_384)}\r\n\r\n`,
         `GET /healthz HTTP/1.1\r\n${host}${"X-Filler: a\r\n".repeat(2000)}\r\n`,
         `GET /healthz HTTP/1.1\r\n${host}${"a".repeat(20_000)}: b\r\n\r\n`,
-        `GET /${"a".repeat(20_000)} HTTP/1.1\r\n${host}\r\n`
+        `\r\n\r\nGET /healthz HTTP/1.1\r\n${host}X-Filler: ${"a".repeat(20_000)}\r\n\r\n`,
+        `GET /healthz?${"a".repeat(8183)} HTTP/1.1\r\n${host}X-Filler: ${"a".repeat(8192)}\r\n\r\n`
       ]
       for (const bytes of tooLarge) {
-        const answer = yield* sendBytes(bytes, "GET", bytes.startsWith("GET /healthz ") ? "/healthz" : "/")
+        const answer = yield* sendBytes(bytes, "GET", "/healthz")
         assertProblemOf(answer, "headers_too_large")
         assert.strictEqual(answer.headers["connection"], "close")
       }
@@ -45,6 +46,25 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
         }
         assert.strictEqual((yield* send(sized(start, 8193), { method: "HEAD" })).status, 414)
       }
+    }))
+
+  it.effect("of the target come first, in a header section above 16 KiB, too", () =>
+    Effect.gen(function*() {
+      const { sendBytes, wire } = yield* Gateway
+      const rest = ` HTTP/1.1\r\n${host}X-Filler: ${"a".repeat(8192)}\r\n\r\n`
+      for (const before of ["", "\r\n", "\r\n\r\n"]) {
+        for (const length of [8192, 16_383, 16_384, 20_000, 70_000]) {
+          const answer = yield* sendBytes(`${before}GET /${"a".repeat(length)}${rest}`)
+          assertProblemOf(answer, "uri_too_long")
+          assert.strictEqual(answer.headers["connection"], "close")
+        }
+      }
+      const connection = yield* wire
+      connection.send(`GET /healthz HTTP/1.1\r\n${host}\r\n`)
+      assert.strictEqual((yield* Effect.promise(() => connection.next()))!.status, 200)
+      connection.send(`\r\nGET /${"a".repeat(10_000)}`)
+      connection.send("a".repeat(10_000))
+      assertProblemOf((yield* Effect.promise(() => connection.next()))!, "uri_too_long")
     }))
 
   it.effect("leave room for the longest valid query, and bound a page token by the target alone", () =>
