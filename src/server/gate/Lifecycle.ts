@@ -26,7 +26,7 @@ export interface LifecycleOptions {
   readonly maxWaitingPerClient: number
   /** Bodies of one client that may arrive at once. A request has no slot while its body arrives. */
   readonly maxBodiesPerClient: number
-  /** Bytes that the gateway keeps of all bodies that have not arrived in full. */
+  /** Bytes that the gateway keeps of all bodies that have not arrived in full. Those without a grant get half of them at most. */
   readonly maxBodyBytes: number
   /** Milliseconds within which a body arrives in full. The answer is a 408 after that. */
   readonly bodyTimeout: number
@@ -53,7 +53,7 @@ export type { RunningRequest }
 
 /** A body that has not arrived in full. */
 export interface ArrivingBody {
-  /** Counts bytes that arrived. False if the bodies of all clients have more than `maxBodyBytes`. */
+  /** Counts bytes that arrived. False if the bodies of all clients have more than `maxBodyBytes`, or those without a grant their half. */
   readonly add: (bytes: number) => boolean
   readonly close: () => void
 }
@@ -115,10 +115,10 @@ export class Lifecycle extends Context.Service<Lifecycle, {
    */
   readonly resume: (request: RunningRequest) => void
   /**
-   * Takes a place for a body that arrives, of the client. Null if `maxBodiesPerClient` of its bodies arrive. Call `close` of the body
-   * at its end.
+   * Takes a place for a body that arrives, of the client. A body without a grant, whose client is null, counts by its address. Null if
+   * `maxBodiesPerClient` of these bodies arrive. Call `close` of the body at its end.
    */
-  readonly openBody: (client: string) => ArrivingBody | null
+  readonly openBody: (client: string | null, address: string) => ArrivingBody | null
   /** Frees the slots of a running request, which has no deadline from now on. Call `proceed` before it does any work. */
   readonly pause: (request: RunningRequest) => void
   /** Gives a paused request its slots and a new deadline, also during the shutdown. Or returns whose requests leave none free. */
@@ -152,6 +152,8 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
   const waitingOf = new ClientCounts()
   const bodiesOf = new ClientCounts()
   let bodyBytes = 0
+  /** Those of bodies without a grant. */
+  let anonymousBytes = 0
   let inFlight = 0
   let waiting = 0
   /** Requests that hold a slot, are parked, or are paused. */
@@ -251,19 +253,25 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
     resume: (request) => {
       if (!request.isOver) goOn(request)
     },
-    openBody: (client) => {
-      if (bodiesOf.of(client) >= options.maxBodiesPerClient) return null
-      bodiesOf.add(client)
+    openBody: (client, address) => {
+      // No client has such a name.
+      const sender = client ?? `\n${address}`
+      if (bodiesOf.of(sender) >= options.maxBodiesPerClient) return null
+      bodiesOf.add(sender)
       let arrived = 0
+      const count = (bytes: number) => {
+        arrived += bytes
+        bodyBytes += bytes
+        if (client === null) anonymousBytes += bytes
+      }
       return {
         add: (bytes) => {
-          arrived += bytes
-          bodyBytes += bytes
-          return bodyBytes <= options.maxBodyBytes
+          count(bytes)
+          return bodyBytes <= options.maxBodyBytes && (client !== null || anonymousBytes <= options.maxBodyBytes / 2)
         },
         close: () => {
-          bodyBytes -= arrived
-          bodiesOf.remove(client)
+          count(-arrived)
+          bodiesOf.remove(sender)
         }
       }
     },

@@ -41,6 +41,8 @@ interface Charge {
 /** Charges requests to quotas. Implement it to share quotas among processes. */
 export interface RateLimitsShape {
   readonly quota: Quota
+  /** The address of the client that sent a request, as `clientAddress` finds it. */
+  readonly addressOf: (request: Pick<HttpServerRequest, "headers" | "remoteAddress">) => string
   /** Takes a request from the quota of its client and subject. */
   readonly take: (grant: GrantIdentity) => Effect.Effect<Charge>
   /** Gives back the difference between the cost of a request and that of one answered with 304. */
@@ -140,6 +142,7 @@ export const layerRateLimits = ({ quota, trustedProxies = [] }: RateLimitOptions
     const keyOf = ({ client_id, subject }: GrantIdentity) => `${client_id} ${subject}`
     return {
       quota,
+      addressOf,
       take: (grant) => chargeRequest(keyOf(grant), cost.request),
       giveBack: (grant) => chargeRequest(keyOf(grant), cost.notModified - cost.request),
       takeRefusal: (request) => chargeRefusal(addressOf(request), cost.request)

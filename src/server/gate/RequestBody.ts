@@ -6,21 +6,19 @@ import * as Effect from "effect/Effect"
 import { isHttpServerError } from "effect/http/HttpServerError"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Multipart from "effect/http/Multipart"
-import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { Problem } from "../../api/Problems.ts"
 import { bodyLimits, findExcess } from "../../domain/JsonLimits.ts"
 import { readBody } from "../../http/JsonExchange.ts"
 import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { clientAddress } from "./ClientAddress.ts"
 import { type ArrivingBody, Lifecycle, type RunningRequest } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
+import { RateLimits } from "./RateLimits.ts"
 import { namesOtherCharset } from "./RequestChecks.ts"
 
 /** Largest body, in bytes: 64 KiB. */
 export const maxBody = 65_536
-
-/** Requests without a grant count by the address that they come from. No client has such a name. */
-const anonymous = ({ remoteAddress }: Incoming) => `\n${Option.getOrElse(remoteAddress, () => "")}`
 
 const refusals = {
   saturated: "Too many requests are running.",
@@ -65,6 +63,7 @@ export const makeGuardBody = Effect.gen(function*() {
   const problems = yield* Problems
   const metrics = yield* HttpMetrics
   const { bodyTimeout } = lifecycle.options
+  const addressOf = (yield* RateLimits)?.addressOf ?? clientAddress([])
 
   const refuse = (reason: keyof typeof refusals) =>
     Effect.suspend(() => {
@@ -96,7 +95,7 @@ export const makeGuardBody = Effect.gen(function*() {
   const receive = (request: Incoming, slot: RunningRequest | null): Effect.Effect<Uint8Array, Problem> =>
     Effect.acquireUseRelease(
       Effect.sync(() => {
-        const body = lifecycle.openBody(slot?.client ?? anonymous(request))
+        const body = lifecycle.openBody(slot?.client ?? null, addressOf(request))
         if (body !== null && slot !== null) lifecycle.pause(slot)
         return body
       }),

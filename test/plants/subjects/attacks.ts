@@ -93,13 +93,19 @@ export const attacks: ReadonlyArray<Plant> = [
     .foundBy(unit("server/gate/UnfinishedBodies")),
   plant("the arriving bodies of one client are bounded", lifecycle)
     .edit(
-      "bodiesOf.of(client) >= options.maxBodiesPerClient",
-      "bodiesOf.of(client) >= options.maxInFlightPerClient * 1000"
+      "bodiesOf.of(sender) >= options.maxBodiesPerClient",
+      "bodiesOf.of(sender) >= options.maxInFlightPerClient * 1000"
     )
     .foundBy(unit("server/gate/UnfinishedBodies")),
   plant("the bytes of all arriving bodies are bounded", lifecycle)
     .edit("return bodyBytes <= options.maxBodyBytes", "return bytes <= options.maxBodyBytes")
     .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant("bodies without a grant leave half of the bytes to clients", lifecycle)
+    .edit("anonymousBytes <= options.maxBodyBytes / 2", "anonymousBytes <= options.maxBodyBytes")
+    .foundBy(unit("server/gate/UnfinishedBodies", "leaves half of the bytes")),
+  plant("bodies without a grant count by the address of the client behind a trusted proxy", body)
+    .edit("(yield* RateLimits)?.addressOf ?? clientAddress([])", "clientAddress([])")
+    .foundBy(unit("server/gate/UnfinishedBodies", "counts by the address of its client")),
   plant("a body that arrived takes a slot only if one is free", lifecycle)
     .edit(
       "if (inFlight >= options.maxInFlight) return \"saturated\"",

@@ -11,7 +11,7 @@ import { mutationEndpoint } from "../../../../src/api/MutationEndpoint.ts"
 import type { ClientId, GrantIdentity } from "../../../../src/domain/Grant.ts"
 import { McpRoutes } from "../../../../src/server/agents/McpRoutes.ts"
 import type { Lifecycle, LifecycleOptions } from "../../../../src/server/gate/Lifecycle.ts"
-import { layerServer } from "../../../../src/server/Gateway.ts"
+import { layerRateLimits, layerServer } from "../../../../src/server/Gateway.ts"
 import { assertFreeSlots } from "../../../fixtures/http/BothWays.ts"
 import { type Held, heldStore, makeHeld, serveApplication } from "../../../fixtures/http/HeldRequests.ts"
 import { applicationGate, fixedId, fixedIdentity, freshReads, operationWith } from "../../../fixtures/http/HttpFixed.ts"
@@ -98,9 +98,6 @@ const posts: Readonly<Record<string, Post>> = {
   "an endpoint without a grant": { path: "/v1/open", body: amount, status: 200 }
 }
 
-/** Requests without a grant count by their address. */
-const anonymous = "\n127.0.0.1\n"
-
 const names = Object.keys(posts)
 const withGrant = names.filter((name) => name !== "an endpoint without a grant")
 
@@ -123,9 +120,9 @@ const send = Effect.fnUntraced(function*(port: number, bytes: string) {
 const refused = (answer: Answer, detail: string) =>
   assert.strictEqual(assertProblemOf(answer, "service_unavailable").detail, detail)
 
-/** Whether this number of bodies of the client may arrive. */
-const hasPlaces = (lifecycle: Lifecycle["Service"], client: string, count: number): boolean => {
-  const bodies = Array.from({ length: count }, () => lifecycle.openBody(client))
+/** Whether this number of bodies of the client may arrive. Null: without a grant. */
+const hasPlaces = (lifecycle: Lifecycle["Service"], client: string | null, count: number): boolean => {
+  const bodies = Array.from({ length: count }, () => lifecycle.openBody(client, "127.0.0.1"))
   for (const body of bodies) body?.close()
   return bodies.every((body) => body !== null)
 }
@@ -212,7 +209,7 @@ describe("A body that has not arrived", () => {
       const { lifecycle, port } = yield* serve({ maxInFlight: 2, maxBodiesPerClient: 2 })
       for (let round = 0; round < 3; round++) {
         for (const wire of yield* fill(port, posts[name]!, 2)) wire.destroy()
-        yield* until(() => hasPlaces(lifecycle, name === "an endpoint without a grant" ? anonymous : "attacker", 2))
+        yield* until(() => hasPlaces(lifecycle, name === "an endpoint without a grant" ? null : "attacker", 2))
       }
       yield* assertFreeSlots(lifecycle, "attacker", 2)
     }))
@@ -239,9 +236,44 @@ describe("A body that has not arrived", () => {
       const kept = wires.find((wire) => wire !== first)!
       kept.send("0\r\n\r\n")
       assert.strictEqual((yield* next(kept)).status, 200)
-      const body = lifecycle.openBody("other")!
+      const body = lifecycle.openBody("other", "127.0.0.1")!
       assert.isTrue(body.add(1000), "all bytes were given back")
       body.close()
+    }))
+
+  it.live("leaves half of the bytes to clients if it comes without a grant", () =>
+    Effect.gen(function*() {
+      const { port } = yield* serve({ maxBodyBytes: 2000 })
+      const body = JSON.stringify({ amount: "1".repeat(900) })
+      const chunked = (post: Post, end: string) =>
+        `${headOf(post, "other", "Transfer-Encoding: chunked")}${body.length.toString(16)}\r\n${body}\r\n${end}`
+      const open = yield* send(port, chunked(posts["an endpoint without a grant"]!, ""))
+      refused(yield* next(open), "The arriving bodies have too many bytes in all.")
+      const own = yield* send(port, chunked(posts["an endpoint of the application"]!, ""))
+      own.send("0\r\n\r\n")
+      assert.strictEqual((yield* next(own)).status, 200)
+    }))
+
+  it.live("counts by the address of its client behind a trusted proxy, an IPv6 address by its /64", () =>
+    Effect.gen(function*() {
+      const quota = { requests: 1000, window: 1, burst: 1000 }
+      const Server = Layer.provide(WholeServer, layerRateLimits({ quota, trustedProxies: ["127.0.0.1"] }))
+      const { port } = yield* serve({ maxBodiesPerClient: 1 }, null, Server)
+      const post = posts["an endpoint without a grant"]!
+      const from = (address: string) =>
+        send(port, wholeOf(post).replace("\r\n", `\r\nX-Forwarded-For: ${address}\r\n`).slice(0, -1))
+      const kept: Array<Wire> = []
+      const pairs = [["192.0.2.1", "192.0.2.1"], ["192.0.2.2", "192.0.2.2"], ["2001:db8::1", "2001:db8::2"]]
+      for (const pair of pairs) {
+        const wires = yield* Effect.forEach(pair, from)
+        const [first, answer] = yield* firstOf(wires)
+        refused(answer, "Too many bodies of the client are arriving.")
+        kept.push(wires.find((wire) => wire !== first)!)
+      }
+      for (const wire of kept) {
+        wire.send(post.body.at(-1)!)
+        assert.strictEqual((yield* next(wire)).status, 200)
+      }
     }))
 
   it.live("counts with what its chunks take: one byte each is far more than its length", () =>
