@@ -1,5 +1,5 @@
 /** Mistakes in what bounds an attacker: tokens, bodies, clocks of workers, the admin listener, and shared resources. */
-import { long, type Plant, plant, postgres, unit } from "../Plant.ts"
+import { long, type Plant, plant, postgres, system, unit } from "../Plant.ts"
 
 const attemptUntilSent = "src/submission/attempts/attemptUntilSent.ts"
 const invalidFields = "src/server/gate/InvalidFields.ts"
@@ -100,6 +100,15 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("the bytes of all arriving bodies are bounded", lifecycle)
     .edit("return bodyBytes <= options.maxBodyBytes", "return bytes <= options.maxBodyBytes")
     .foundBy(unit("server/gate/UnfinishedBodies")),
+  plant(
+    "the proxy of the example bounds the credentials that an address may have refused",
+    "deploy/haproxy/haproxy.cfg"
+  )
+    .edit("http-response sc-inc-gpc0(0) if { status 401 }", "http-response sc-inc-gpc0(0) if { status 500 }")
+    .foundBy(system("deploy/Cluster", "lets no client name a certificate")),
+  plant("the proxy of the example removes forwarded certificates of clients", "deploy/haproxy/haproxy.cfg")
+    .edit("http-request del-header Client-Cert", "http-request del-header Client-Certificate")
+    .foundBy(system("deploy/Cluster", "lets no client name a certificate")),
   plant("bodies without a grant leave half of the bytes to clients", lifecycle)
     .edit("anonymousBytes <= options.maxBodyBytes / 2", "anonymousBytes <= options.maxBodyBytes")
     .foundBy(unit("server/gate/UnfinishedBodies", "leaves half of the bytes")),
