@@ -208,7 +208,8 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
       ...options.payloads === undefined ? {} : { payloads: options.payloads },
       ...options.failures === undefined ? {} : { failures: options.failures },
       account: options.account,
-      keyIn: options.keyIn ?? options.idempotencyKeyHeader ?? defaultKeyHeader,
+      // Another base URL may have other payments, and other keys. Names of headers have no case.
+      keyIn: `${adapter.baseUrl} ${options.keyIn ?? (options.idempotencyKeyHeader ?? defaultKeyHeader).toLowerCase()}`,
       ...options.limit === undefined ? {} : { limit: options.limit },
       promises: options.promises,
       ...options.status.needsPayload === true ? { readsNeedPayload: true } : {},

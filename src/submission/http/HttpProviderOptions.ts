@@ -149,7 +149,10 @@ export interface HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> {
   } | undefined
   /** Header of submissions and fences that contains the operation's id. Default: `Idempotency-Key`. */
   readonly idempotencyKeyHeader?: string
-  /** Where else the bank looks for the key, such as the name of a member of the body: `keyIn` of the adapter. Default: the header. */
+  /**
+   * Where else the bank looks for the key, such as the name of a member of the body. Change it also if the path of a request moves. With the base
+   * URL it is `keyIn` of the adapter, 300 characters at most. Default: the header.
+   */
   readonly keyIn?: string
   /**
    * Default: 20 seconds from the start of a request to the head of the response, and 10 seconds from there to its end. The

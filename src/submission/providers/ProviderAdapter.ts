@@ -236,9 +236,10 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    */
   readonly account?: string | undefined
   /**
-   * Where `submit` sends the operation's id as the key, such as the name of the header, in 100 characters at most. `HttpProvider` names its
-   * header. Change it with the place, after fences have ended: what a version sent with the key elsewhere, or with other promises, this one
-   * cannot prove unsent, and cannot fence, so a person is asked. Default: one place for ever.
+   * Where `submit` sends the operation's id as the key, such as an address and the name of the header, in 300 characters at most, without a
+   * credential. `HttpProvider` names its base URL and its header. Change it with the place, also if a path moves, after fences have ended: what a
+   * version sent with the key elsewhere, or with other promises, this one cannot prove unsent, and cannot fence, so a person is asked. Default: one
+   * place for ever.
    */
   readonly keyIn?: string
   /** What the provider documents. Worker and reconciler act by it. Default: the provider promises nothing. */

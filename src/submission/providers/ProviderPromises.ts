@@ -234,7 +234,7 @@ interface Sending {
 }
 
 /**
- * How an adapter sends, as far as "not found" and a fence rest on it: where the id is the key, whether the provider keeps keys, how a read
+ * How an adapter sends, as far as "not found" and a fence rest on it: where it sends the id as the key, whether the provider keeps keys, how a read
  * finds it, and whether the provider gets a deadline. Null if neither may prove anything: without a read by the id, or, unless the read is
  * indirect, without an account. The ledger keeps the text: another form of it has a person asked about what is in doubt.
  */
@@ -243,7 +243,7 @@ export const sentAs = ({ account, keyIn = "", promises = {} }: Sending): string 
   if (readByOperationId === "no" || account === undefined && readByOperationId !== "indirectly") return null
   const reads = typeof readByOperationId === "object" ? "yes" : readByOperationId
   const late = typeof lateRequests === "object" ? { header: lateRequests.header.toLowerCase() } : lateRequests
-  return JSON.stringify([keyIn.toLowerCase(), keys === "none" ? "no keys" : "keys", reads, late])
+  return JSON.stringify([keyIn, keys === "none" ? "no keys" : "keys", reads, late])
 }
 
 /** Whether the operation was sent as this adapter sends. Otherwise its provider may not know the key or the deadline that a proof rests on. */
@@ -322,8 +322,8 @@ const refusedPromises: ReadonlyArray<
   ],
   [
     ({ lateRequests }, { keyIn = "" }) =>
-      Math.max(keyIn.length, typeof lateRequests === "object" ? lateRequests.header.length : 0) > 100,
-    "keyIn and the header of lateRequests must not be longer than 100 characters: each claim keeps them"
+      Math.max(keyIn.length, typeof lateRequests === "object" ? lateRequests.header.length : 0) > 300,
+    "keyIn, with the base URL, and the header of lateRequests must not be longer than 300 characters: each claim keeps them"
   ],
   [
     ({ reversibleFor }, { readsNeedPayload }) => reversibleFor !== undefined && readsNeedPayload === true,

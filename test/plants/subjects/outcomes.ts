@@ -229,6 +229,9 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("an indirect read without an account proves nothing of what another version sent", promisesFile)
     .edit("account === undefined && readByOperationId !== \"indirectly\"", "account === undefined")
     .foundBy(unit("submission/reads/SentAs", "unless the read is indirect")),
+  plant("at another base URL an adapter sends in another way", "src/submission/http/HttpProvider.ts")
+    .edit("keyIn: `${adapter.baseUrl} ${", "keyIn: `${")
+    .foundBy(unit("submission/reads/SentAs", "differs by the base URL")),
   plant("a claim keeps a short text of how the adapter sends", promisesFile)
     .edit("Math.max(keyIn.length, ", "Math.max(")
     .foundBy(unit("submission/reads/SentAs", "refused at the start")),

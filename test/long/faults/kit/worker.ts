@@ -43,7 +43,8 @@ const crashing = (adapter: Layer.Layer<ProviderAdapter, never, HttpClient.HttpCl
   Layer.effect(
     ProviderAdapter,
     Effect.map(ProviderAdapter, (provider) => {
-      const crashing = crashingProvider(striker, provider)
+      // Each worker reaches the bank by a proxy of its own.
+      const crashing = crashingProvider(striker, { ...provider, keyIn: "by any proxy" })
       return config.mistake === null ? crashing : mistakes[config.mistake].make(crashing)
     })
   ).pipe(Layer.provide(adapter))
@@ -51,7 +52,6 @@ const crashing = (adapter: Layer.Layer<ProviderAdapter, never, HttpClient.HttpCl
 const sandboxProvider = (window: number | null) =>
   crashing(SandboxProvider.layer({
     baseUrl,
-    // Each worker reaches it by a proxy of its own.
     ...window !== null && { account: "sandbox", notFoundIsFinalAfter: Duration.millis(window) }
   }))
 

@@ -5,8 +5,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { ProviderReference } from "../../../../src/domain/Submission.ts"
+import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import * as HttpProvider from "../../../../src/submission/http/HttpProvider.ts"
 import { FenceAnswer, type ProviderPromises } from "../../../../src/submission/providers/ProviderAdapter.ts"
 import { checkPromises, sentAs } from "../../../../src/submission/providers/ProviderPromises.ts"
+import { optionsFor } from "../../../fixtures/submission/HttpProviderServer.ts"
 import * as w from "../../../fixtures/submission/WorkerStories.ts"
 import { findsById, neverReceived, succeeded } from "../../../fixtures/submission/World.ts"
 
@@ -73,19 +76,39 @@ describe("How an adapter sends", () => {
   })
 
   it("is a text that each later version of the gateway writes in the same way, whatever the case of a header", () => {
-    assert.strictEqual(sentAs(adapter), `["idempotency-key","keys","yes","refused"]`)
+    assert.strictEqual(sentAs(adapter), `["Idempotency-Key","keys","yes","refused"]`)
     const promises: ProviderPromises = { readByOperationId: { lag: "1 hour" }, lateRequests: { header: "Valid-Until" } }
     assert.strictEqual(sentAs({ account, promises }), `["","no keys","yes",{"header":"valid-until"}]`)
   })
+
+  it.effect("differs by the base URL and the header of the key, whose name has no case", () =>
+    Effect.gen(function*() {
+      const options = { account, promises: { readByOperationId: "yes" } } as const
+      const adapters = yield* Effect.forEach(
+        [
+          optionsFor("https://api.bank.example/v1/", options),
+          optionsFor("https://API.bank.example/v1", { ...options, idempotencyKeyHeader: "IDEMPOTENCY-KEY" }),
+          optionsFor("https://api.bank.example/v2", options),
+          optionsFor("https://orders.bank.example/v1", options),
+          optionsFor("https://api.bank.example/v1", { ...options, idempotencyKeyHeader: "X-Request-Id" }),
+          optionsFor("https://api.bank.example/v1", { ...options, keyIn: "requestId" })
+        ],
+        HttpProvider.make
+      )
+      const [first, same, ...others] = adapters.map(sentAs)
+      assert.strictEqual(first, `["https://api.bank.example/v1 idempotency-key","no keys","yes","accepted"]`)
+      assert.strictEqual(same, first)
+      assert.strictEqual(new Set([first, ...others]).size, others.length + 1)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
   it("is short: longer names are refused at the start", () => {
     const named = (length: number) => {
       const name = "x".repeat(length)
       return [{ keyIn: name, lateRequests: "refused" }, { keyIn: "Key", lateRequests: { header: name } }] as const
     }
-    for (const { keyIn, lateRequests } of named(100)) checkPromises({ lateRequests }, { keyIn })
-    for (const { keyIn, lateRequests } of named(101)) {
-      assert.throws(() => checkPromises({ lateRequests }, { keyIn }), /^keyIn and the header of lateRequests must not/)
+    for (const { keyIn, lateRequests } of named(300)) checkPromises({ lateRequests }, { keyIn })
+    for (const { keyIn, lateRequests } of named(301)) {
+      assert.throws(() => checkPromises({ lateRequests }, { keyIn }), /^keyIn, with the base URL, and/)
     }
   })
 
