@@ -213,10 +213,10 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(unit("submission/attempts/LocalFailures", "the credentials of its owner")),
   plant("the application of the template runs its fake bank only with the embedded PostgreSQL", templateProviders)
     .edit("  if (!isEmbedded) {", "  if (!isEmbedded && url === null && key === null) {")
-    .foundBy(system("cli/Template", "refuses to start without BANK_URL or BANK_KEY")),
+    .foundBy(long("examples/template", "refuses to start without BANK_URL or BANK_KEY")),
   plant("the application of the template prints no token that pays at a bank", "template/src/Invitation.ts")
     .edit("  if (fake === null) return\n", "")
-    .foundBy(system("cli/Template", "prints no token")),
+    .foundBy(long("examples/template", "prints no token")),
   plant("the payments example prints no token that pays at a bank", "examples/payments/main.ts")
     .edit("  if ((yield* bankAddress) !== null) return\n", "")
     .foundBy(system("node/GatewayApp", "connects as the documented roles")),
@@ -225,10 +225,10 @@ export const limits: ReadonlyArray<Plant> = [
     .foundBy(system("node/GatewayApp", "does not start beside a database")),
   plant("the application of the template needs nothing of the folder of its fake bank", templateProviders)
     .edit("existsSync(fakeBankFile)", "existsSync(new URL(\".\", import.meta.url))")
-    .foundBy(system("cli/Template", "without the folder")),
+    .foundBy(long("examples/template", "without the folder")),
   plant("the application of the template names the setting of a wrong address", templateProviders)
     .edit("url: requireAddress(\"BANK_URL\", url)", "url")
-    .foundBy(system("cli/Template", "names BANK_URL and the remedy")),
+    .foundBy(long("examples/template", "names BANK_URL and the remedy")),
   plant("a currency has its own digits in minor units: 750 yen are 750", "src/domain/Terms.ts")
     .edit("? minorUnits(amount, digits) : NaN", "? minorUnits(amount, 2) : NaN")
     .foundBy(unit("domain/Terms", "the smallest unit")),

@@ -9,7 +9,7 @@ import { asked, fenced, spending, withFences } from "./Circumstances.ts"
 import { simulate } from "./Simulation.ts"
 import { sweep } from "./Sweep.ts"
 
-const seeds = 100
+const seeds = 50
 
 const traceOf = (seed: number): string => {
   const { hash, lines } = simulate(seed, { isVerbose: true })
@@ -25,7 +25,7 @@ describe("the real workers, while every other part fails,", () => {
   it("break no rule at providers whose adapters have a fence, and leave no lost request to a person", async () => {
     for (const circumstances of [fenced, withFences, asked]) {
       // A person who asks makes a run ten times as long. `test/long/simulation` has the other seeds.
-      const count = circumstances === asked ? 20 : 100
+      const count = circumstances === asked ? 20 : seeds
       const { counts, violations } = await Effect.runPromise(sweep(1, count, { plant: { circumstances } }))
       assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
       for (const event of ["occupies the key", "cancelled"]) assert.isAbove(counts.get(`fence: ${event}`) ?? 0, 0)
@@ -37,7 +37,7 @@ describe("the real workers, while every other part fails,", () => {
   })
 
   it("keep the limits of grants, and refuse nothing that fits", async () => {
-    const { counts, violations } = await Effect.runPromise(sweep(1, 100, { plant: { circumstances: spending } }))
+    const { counts, violations } = await Effect.runPromise(sweep(1, seeds, { plant: { circumstances: spending } }))
     assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
     for (const event of ["limit_exceeded", "accepted → cancelled", "submitting → indeterminate"]) {
       assert.isAbove(counts.get(event) ?? 0, 0, event)
