@@ -259,6 +259,12 @@ export const attacks: ReadonlyArray<Plant> = [
       "Object.hasOwn(operationTools, name as string)"
     )
     .foundBy(unit("server/agents/McpFuzz")),
+  plant("no client chooses the trace of its requests", "src/server/MaskedTracer.ts")
+    .edit("mask(tracer.span(restart(options)))", "mask(tracer.span(options))")
+    .foundBy(unit("server/gate/TokensInSpans", "begins a trace")),
+  plant("no client hides its requests from traces", "src/server/MaskedTracer.ts")
+    .edit("sampled: options.sampled || !parent.sampled }", "sampled: options.sampled }")
+    .foundBy(unit("server/gate/TokensInSpans", "begins a trace")),
   plant("no shared cache gives the request id of one reader to others", "src/server/Documentation.ts")
     .edit("\"private, max-age=300\"", "\"public, max-age=300\"")
     .foundBy(unit("server/Documentation", "may be cached for five minutes")),

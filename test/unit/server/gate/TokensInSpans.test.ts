@@ -1,9 +1,9 @@
 /**
- * No trace span shows a token that a client puts into a path or query, or an argument of a tool. The tests send such requests over a socket to a
- * gateway whose tracer records everything that an exporter would send.
+ * No trace span shows a token that a client puts into a path or query, or an argument of a tool, and no client chooses the trace. The tests
+ * send such requests over a socket to a gateway whose tracer records everything that an exporter would send.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Schema, type Tracer } from "effect"
+import { Cause, Effect, Exit, Layer, Option, Schema, type Tracer } from "effect"
 import { McpServer, Tool, Toolkit } from "effect/ai"
 import { Gateway, type GatewayOptions, memoryGateway } from "../../../fixtures/http/HttpGateway.ts"
 import { Observer } from "../../../fixtures/http/HttpObserver.ts"
@@ -103,6 +103,32 @@ layer(tracing(), { excludeTestServices: true })("Spans of refused requests", (it
       yield* send("GET", "/v1/operations?idempotency_key=rent-of-may")
       const { attributes } = (yield* serverSpans).at(-1)!
       assert.strictEqual(attributes.get("url.query"), "idempotency_key=REDACTED")
+    }))
+})
+
+layer(tracing(), { excludeTestServices: true })("The span of a request", (it) => {
+  it.effect("begins a trace, and has only a link to that of the caller, sampled or not", () =>
+    Effect.gen(function*() {
+      const before = (yield* serverSpans).length
+      const [trace, parent] = ["0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"]
+      for (
+        const header of [
+          `traceparent: 00-${trace}-${parent}-00`,
+          `traceparent: 00-${trace}-${parent}-01`,
+          `b3: ${trace}-${parent}-0`
+        ]
+      ) {
+        yield* send("GET", "/healthz", `${host}${header}\r\n`)
+        yield* send("POST", "/mcp", `${host}${header}\r\nContent-Length: 0\r\n`)
+      }
+      const spans = (yield* serverSpans).slice(before)
+      assert.lengthOf(spans, 6)
+      for (const span of spans) {
+        assert.isTrue(Option.isNone(span.parent))
+        assert.notStrictEqual(span.traceId, trace)
+        assert.isTrue(span.sampled)
+        assert.deepStrictEqual(span.links.map((link) => [link.span.traceId, link.span.spanId]), [[trace, parent]])
+      }
     }))
 })
 
