@@ -233,7 +233,7 @@ const takeReleaseStatement = `
   UPDATE ledger_home SET is_release_due = false
   WHERE is_release_due AND epoch = $1::uuid AND epoch_life = $2 AND ledger_life() = $2 RETURNING 1`
 
-/** Holds those that only the timeline held until now. No hold proves anything any more. An examination still counts: a status read can release them. */
+/** Holds those that only the timeline held until now. No hold proves anything any more. An examination still counts: an operator can release them. */
 const keepHeldStatement = `
   UPDATE operations o SET hold_placed = true, unsent_in = NULL
   WHERE o.state = 'accepted' AND (NOT o.hold_placed OR ${awaitsApproval} OR ${heldByOperator}) AND o.timeline < (SELECT ledger_timeline())`

@@ -30,7 +30,7 @@ const afterHold = 6
 
 const reports: Readonly<Record<Verification["result"], Effect.Effect<void>>> = {
   begun: Effect.logInfo(
-    "The ledger has its witness from now on. Earlier holds stay until status reads or a person release them"
+    "The ledger has its witness from now on. Earlier holds stay until status reads settle the operations or a person releases them"
   ),
   proven: Effect.logInfo("The witness proves that no sent claim was lost"),
   unsettled: Effect.logWarning(

@@ -286,7 +286,7 @@ const apply = Effect.fnUntraced(function*(
   decision: ReadDecision,
   { ends_after, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "ends_after">
 ) {
-  const { holds, metrics, outcomeRecorder, outcomes, policy, providers, statusReads } = services
+  const { metrics, outcomeRecorder, outcomes, policy, providers, statusReads } = services
   const { fence_started_at, operation: { id, send_before, type }, revision } = due
   const about = { operation_id: id, provider: due.provider }
   // Only a held operation may be released, and then sent. The answer about another one may be older than its fence, so it is not reported.
@@ -328,13 +328,6 @@ const apply = Effect.fnUntraced(function*(
         "A succeeded operation was reversed: it stays succeeded, so tell those whom it concerns"
       )
     }
-    case "Release":
-      // Another process was faster.
-      return yield* Effect.catchTag(
-        withinStore(holds.releaseUnsent(id, send_before!)),
-        "StaleOperation",
-        () => Effect.void
-      )
     case "Record": {
       const { evidence, outcome, reference } = decision
       const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, type, policy)

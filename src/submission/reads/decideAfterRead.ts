@@ -47,8 +47,6 @@ export type ReadDecision =
   | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null; readonly question?: string | null }
   /** The answer proves nothing. The operation is put under review. */
   | { readonly _tag: "Contradicted"; readonly contradiction: Contradiction }
-  /** The held operation was never received, and may be claimed again. */
-  | { readonly _tag: "Release" }
   /** The succeeded operation was reversed. Its state stays. */
   | { readonly _tag: "Reversed"; readonly evidence: Evidence }
   | {
@@ -124,7 +122,7 @@ const decideByRule = (
           ? { ...postpone, question: questionOf(promises, due.operation) }
           : postpone
       }
-      if (due.state === "accepted") return { _tag: "Release" }
+      // A held operation was sent by a claim that the ledger lost, so nothing says how.
       return due.state === "indeterminate"
         ? neverReceived(due, {
           ...answered("status_read", answer.evidence),

@@ -32,7 +32,7 @@ const kinds = [
   ...kindsOf("provider takes on", "failed", "pending", "rejected", "succeeded"),
   ...kindsOf("statement", "claim", "claimReturned", "forgetBatches", "hint", "mayStillSend", "postpone", "prepare"),
   ...kindsOf("statement", "readClock", "readWitnessState", "record", "recordAll", "recordHeld", "releaseProven"),
-  ...kindsOf("statement", "releaseUnsent", "report", "rescue", "rescueClaimsOf", "returnClaim", "reviewAged"),
+  ...kindsOf("statement", "report", "rescue", "rescueClaimsOf", "returnClaim", "reviewAged"),
   ...kindsOf("statement", "takeHeld", "takeReads", "verify"),
   ...kindsOf("status read", ...readFaults),
   ...kindsOf("status read", "failed", "not found", "submitted", "succeeded"),

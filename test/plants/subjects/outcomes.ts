@@ -217,6 +217,9 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("\"not found\" proves nothing of what another version of the adapter sent", decision)
     .edit("due.acknowledged || !mayProve || ", "due.acknowledged || ")
     .foundBy(unit("submission/reads/SentAs", "is never proven unsent")),
+  plant("\"not found\" ends no held operation", decision)
+    .edit("return due.state === \"indeterminate\"\n", "return due.state !== \"submitted\"\n")
+    .foundBy(unit("submission/reads/ReconcilerRules", "The decision after a status read")),
   plant("a person is asked about what another version of the adapter sent", promisesFile)
     .edit("due.acknowledged || !due.mayProve || ", "due.acknowledged || ")
     .foundBy(unit("submission/reads/SentAs", "is never proven unsent")),

@@ -149,7 +149,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     }))
 
   it.effect.each(["begun", "unsettled"] as const)(
-    "keeps held for good what a failover held before a comparison that is %s, and status reads still release it",
+    "keeps held for good what a failover held before a comparison that is %s, and an operator still releases it",
     (result) =>
       Effect.gen(function*() {
         const queue = yield* Queue

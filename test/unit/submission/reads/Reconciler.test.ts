@@ -124,10 +124,10 @@ w.tell("An operation that was accepted before the database was replaced", {
     ),
     readsOf(0, 6)
   ],
-  "is sent when the provider proves that it never received it": [
-    // A claim holder on the old timeline may still send.
-    [w.finds(neverReceived), w.accept(), w.failOver, w.reconcile(), w.work(0), w.is("accepted"), w.underReview(true)],
-    [w.pass("rescueAfter"), w.pass("2 millis"), w.reconcile(), w.is("accepted"), w.underReview(false)],
+  "is sent by no answer that the provider never received it: a person releases it": [
+    [w.account("bank.example 4711"), w.finds(neverReceived), w.accept(), w.failOver, w.reconcile(), w.work(0)],
+    [w.pass("rescueAfter"), w.pass("2 millis"), w.reconcile(), w.is("accepted"), w.underReview(true), w.work(0)],
+    w.act(({ ids, world }) => world.queue.release(ids[0]!)),
     [w.work(1), w.is("submitted"), w.sent(1)]
   ]
 })

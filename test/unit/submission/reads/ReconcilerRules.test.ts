@@ -34,13 +34,13 @@ const unacknowledged = {
 }
 
 describe("The decision after a status read", () => {
-  // From the specification, "States and transitions". `stays` is nothing; for held operations there is `Release`.
+  // From the specification, "States and transitions". `stays` is nothing.
   type Row = readonly [answer: StatusAnswer | null, submitted: string, indeterminate: string, held: string]
   const table: ReadonlyArray<Row> = [
     [pending, "stays", "submitted", "submitted"],
     [succeeded, "succeeded", "succeeded", "succeeded"],
     [failed, "failed", "failed", "failed"],
-    [neverReceived, "stays", "failed", "Release"],
+    [neverReceived, "stays", "failed", "stays"],
     [unreachable, "indeterminate", "stays", "stays"],
     [notFound, "stays", "stays", "stays"],
     [unclear, "stays", "stays", "stays"],
