@@ -326,7 +326,7 @@ const refusedPromises: ReadonlyArray<
     "keyIn, with the base URL, and the header of lateRequests must not be longer than 300 characters: each claim keeps them"
   ],
   [
-    ({ reversibleFor }, { readsNeedPayload }) => reversibleFor !== undefined && readsNeedPayload === true,
+    (promises, declared) => promises.reversibleFor !== undefined && readNeedsPayload({ ...declared, promises }, null),
     "reversibleFor requires reads without the payload: the end of an operation erases it, so no read would find a reversal"
   ],
   [

@@ -77,6 +77,11 @@ export const decideAfterRead = (
     ? null
     : findContradiction(answer.names, { id: due.operation.id, reference: due.reference })
   if (contradiction !== null) return { _tag: "Contradicted", contradiction }
+  const { promises = {} } = rules
+  if (
+    answer?._tag === "Proven" && readKind(promises, due.reference) === "indirect"
+    && !isProviderReference(answer.names.reference)
+  ) return { ...postpone, question: questionOf(promises, due.operation) }
   return due.state === "succeeded" ? decideAfterSuccess(answer, rules) : decideByRule(due, answer, rules)
 }
 
@@ -95,13 +100,11 @@ const decideByRule = (
   rules: AnswerRules
 ): ReadDecision => {
   const { failures, promises = {} } = rules
-  const isIndirect = readKind(promises, due.reference) === "indirect"
   switch (answer?._tag) {
     case undefined:
       return postpone
     case "Proven": {
       const reference = isProviderReference(answer.names.reference) ? answer.names.reference : null
-      if (isIndirect && reference === null) return { ...postpone, question: questionOf(promises, due.operation) }
       const evidence = {
         ...answered("status_read", answer.evidence),
         ...answer.state === "succeeded" ? reversibleEvidence(promises, due.operation.type) : {}

@@ -137,7 +137,10 @@ export const providers: ReadonlyArray<Plant> = [
     .edit("|| !knowsKey(promises, due)) return true", ") return true")
     .foundBy(...promised),
   plant("an indirect read proves nothing without the reference of the bank", "src/submission/reads/decideAfterRead.ts")
-    .edit("if (isIndirect && reference === null) return", "if (isIndirect && reference !== null) return")
+    .edit(
+      "    && !isProviderReference(answer.names.reference)\n",
+      "    && isProviderReference(answer.names.reference)\n"
+    )
     .foundBy(...promised),
   plant("unsafe promises do not start", "src/submission/providers/Providers.ts")
     .edit("    checkPromises(promises, adapter)\n", "")

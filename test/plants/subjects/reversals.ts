@@ -110,10 +110,19 @@ export const reversals: ReadonlyArray<Plant> = [
     "src/submission/providers/ProviderPromises.ts"
   )
     .edit(
-      "reversibleFor !== undefined && readsNeedPayload === true",
-      "reversibleFor === undefined && readsNeedPayload === true"
+      "promises.reversibleFor !== undefined && readNeedsPayload({ ...declared, promises }, null)",
+      "promises.reversibleFor !== undefined && declared.readsNeedPayload === true"
     )
     .foundBy(unit("submission/providers/ProviderPromises", "its reads need the payload")),
+  plant(
+    "an indirect read proves no reversal without the provider's reference",
+    "src/submission/reads/decideAfterRead.ts"
+  )
+    .edit(
+      "  if (\n    answer?._tag === \"Proven\" && ",
+      "  if (\n    due.state !== \"succeeded\" && answer?._tag === \"Proven\" && "
+    )
+    .foundBy(unit("submission/reads/ReconcilerReversals", "that is indirect")),
   plant("reads of successes leave capacity to open outcomes", reconciler)
     .edit("const free = Math.ceil((left - more.length) / 2)", "const free = limit")
     .foundBy(unit("submission/reads/ReconcilerReversals", "takes half of what the reads of open outcomes leave"))

@@ -69,6 +69,10 @@ describe("Promises that cannot be safe together", () => {
   it("are refused if a success may be reversed, and its reads need the payload, which its end has erased", () => {
     const reversible: ProviderPromises = { readByOperationId: "yes", reversibleFor: "3 days" }
     assert.throws(() => checkPromises(reversible, { readsNeedPayload: true }), /^reversibleFor requires reads without/)
+    assert.throws(
+      () => checkPromises({ ...reversible, readByOperationId: "indirectly" }, {}),
+      /^reversibleFor requires/
+    )
     checkPromises(reversible, { readsNeedPayload: false })
   })
 

@@ -75,6 +75,16 @@ describe("A read after success", () => {
   ])("that gets %s", (_, answer, expected) => {
     assert.strictEqual(decideAfterRead(due, answer, { promises: threeDays })._tag, expected)
   })
+
+  it("that is indirect proves a failure only with the provider's reference", () => {
+    const answers = [{ ...failed, names: { ...failed.names, reference: null } }, failed]
+    assert.deepStrictEqual(
+      answers.map((answer) =>
+        decideAfterRead({ ...due, reference: null }, answer, { promises: { readByOperationId: "indirectly" } })._tag
+      ),
+      ["Postpone", "Reversed"]
+    )
+  })
 })
 
 w.tell("A read after success", {
