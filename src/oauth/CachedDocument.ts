@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import { exchangeJson, ServerFailure, withIssuer } from "../http/JsonExchange.ts"
+import { makeCallLimit } from "./CallLimit.ts"
 import { validateEndpoint } from "./Issuer.ts"
 
 /** All times are in milliseconds. */
@@ -24,6 +25,9 @@ const pause = 30_000
 const firstPause = 1_000
 /** How long a request waits for a fetch, from the start of the fetch. Waiting requests count towards the request limit. */
 const maxWait = 1_000
+
+/** Most requests that wait for a fetch: a quarter of those that may run (`Lifecycle`). Anyone can make up a token of an unknown key. */
+const maxWaiting = 256
 
 interface CachedDocumentSettings<A> {
   readonly issuer: string
@@ -80,6 +84,7 @@ export const makeCachedDocument = <A>(
   let failures = 0
   let failure = new ServerFailure({ reason: `${issuer}: its ${what} were not fetched yet`, status: null })
   const { running, start } = makeSharedRun()
+  const wait = makeCallLimit({ max: maxWaiting }, Effect.void)
 
   const timedOut = withIssuer(issuer, new ServerFailure({ reason: `its ${what} did not come in time`, status: null }))
 
@@ -118,14 +123,19 @@ export const makeCachedDocument = <A>(
     failure: (): ServerFailure => running() === null ? failure : timedOut,
     /** Starts a fetch in the background, unless one is running or the pause since the last one is not over. */
     startFetch,
-    /** Starts a fetch like `startFetch`, and waits for the running fetch until one second after its start. */
+    /**
+     * Starts a fetch like `startFetch`, and waits for the running fetch until one second after its start. It does not wait if 256
+     * requests do.
+     */
     refresh: (now: number) =>
       Effect.andThen(
         startFetch(now),
         Effect.suspend(() => {
           const ended = running()
           const left = attemptedAt + maxWait - now
-          return ended !== null && left > 0 ? Effect.timeoutOption(Deferred.await(ended), left) : Effect.void
+          return ended !== null && left > 0
+            ? wait(issuer, Effect.timeoutOption(Deferred.await(ended), left))
+            : Effect.void
         })
       )
   }

@@ -13,13 +13,14 @@ import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credentia
 import { exchangeJson, type JsonObject, ServerFailure, timedOut, withIssuer } from "../http/JsonExchange.ts"
 import { RedactedBody } from "../http/OutgoingRequest.ts"
 import { discover, makeCachedDocument, monotonicMillis } from "./CachedDocument.ts"
+import { makeCallLimit } from "./CallLimit.ts"
 import {
   type AuthenticateClient,
   type AuthorizationMisconfigured,
   type ClientAuthentication,
   makeClientAuthentication
 } from "./ClientAuthentication.ts"
-import { makeLimiter, makeRequestDeduplication } from "./IntrospectionLimiter.ts"
+import { makeLimiter, makeRequestDeduplication, tooMany } from "./IntrospectionLimiter.ts"
 import { validateEndpoint, validateIssuerSettings } from "./Issuer.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
 import { type ClaimRules, readClaims, type VerifiedToken } from "./TokenClaims.ts"
@@ -75,8 +76,14 @@ const concurrency = 64
 /** Most concurrent requests about unknown tokens. The remaining permits stay free for known tokens. */
 const unknownConcurrency = 32
 
-/** A limiter admits this many requests per permit; requests that wait for a permit count. */
+/**
+ * For each permit, this many introspection requests may be under way, and this many requests to the gateway may wait for their
+ * answers. Both are counted, because several requests share an introspection request, which continues when they have gone.
+ */
 const queueFactor = 8
+
+/** Most requests with one token that wait at once. They share introspection requests, and would take the places of other tokens. */
+const maxOfToken = 128
 
 /** Whether `token_type`, if present, agrees with the confirmation of the token (RFC 9449 §6.2). */
 const isConsistent = ({ token_type }: JsonObject, { confirmation: { jkt } }: VerifiedToken): boolean =>
@@ -158,26 +165,29 @@ const makeIntrospect = Effect.fnUntraced(
     const introspect = makeExchange(settings, authenticateClient, client, endpoint)
     const probe = makeProbe(known, introspect, endpoint)
     const all = yield* Semaphore.make(concurrency)
-    const limiterOf = (kind: string, permits: number, limits: ReadonlyArray<Semaphore.Semaphore>) =>
-      makeLimiter({
-        name: `introspection of ${kind} tokens at ${issuer}`,
-        breaker,
-        limits,
-        maxRequests: permits * queueFactor,
-        timeout,
-        probe
-      })
-    const sendKnown = limiterOf("known", concurrency, [all])
-    const sendUnknown = limiterOf("unknown", unknownConcurrency, [yield* Semaphore.make(unknownConcurrency), all])
+    const limiterOf = (kind: string, permits: number, limits: ReadonlyArray<Semaphore.Semaphore>) => {
+      const name = `introspection of ${kind} tokens at ${issuer}`
+      const max = permits * queueFactor
+      return {
+        wait: makeCallLimit({ max, maxOfKey: maxOfToken }, tooMany),
+        send: makeLimiter({ name, breaker, limits, maxRequests: max, timeout, probe })
+      }
+    }
+    const ofKnown = limiterOf("known", concurrency, [all])
+    const ofUnknown = limiterOf("unknown", unknownConcurrency, [yield* Semaphore.make(unknownConcurrency), all])
+    const limiter = (digest: string) => known.has(digest) ? ofKnown : ofUnknown
     const deduplicate = makeRequestDeduplication<JsonObject, ServerFailure>(Duration.times(timeout, 1 / 4))
 
-    return (digest: string, token: Redacted.Redacted<string>) =>
-      deduplicate(digest, (sent) => (known.has(digest) ? sendKnown : sendUnknown)(introspect(token, sent)))
-        .pipe(
-          Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(timedOut) }),
-          Effect.tapError(({ status }) => statusesOfMovedEndpoint.has(status) ? endpoint.rediscover : Effect.void),
-          Effect.mapError((failure) => new AuthorizationUnavailable({ cause: withIssuer(issuer, failure) }))
-        )
+    return (digest: string, token: Redacted.Redacted<string>) => {
+      const answer = deduplicate(digest, (sent) => limiter(digest).send(introspect(token, sent))).pipe(
+        Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(timedOut) }),
+        Effect.tapError(({ status }) => statusesOfMovedEndpoint.has(status) ? endpoint.rediscover : Effect.void)
+      )
+      return Effect.mapError(
+        limiter(digest).wait(digest, answer),
+        (failure) => new AuthorizationUnavailable({ cause: withIssuer(issuer, failure) })
+      )
+    }
   }
 )
 

@@ -17,6 +17,7 @@ import type * as Semaphore from "effect/Semaphore"
 import { layerCircuit } from "../http/exchangeLimits.ts"
 import { isOutage, ServerFailure, timedOut } from "../http/JsonExchange.ts"
 import { makeSharedRun } from "./CachedDocument.ts"
+import { makeCallLimit } from "./CallLimit.ts"
 
 /**
  * Opens after three consecutive failed probes, for one second at first and 30 seconds at most. Probes that are a minute
@@ -51,6 +52,9 @@ interface LimiterSettings {
 
 const notSent = (reason: string) =>
   Effect.fail(new ServerFailure({ reason: `the request was not sent, because ${reason}`, status: null }))
+
+/** Fails a request that is one too many. */
+export const tooMany = notSent("too many requests are waiting")
 
 const inTime = <A>(request: Effect.Effect<A, ServerFailure>, timeout: Duration.Duration) =>
   Effect.timeoutOrElse(request, { duration: timeout, orElse: () => Effect.fail(timedOut) })
@@ -87,9 +91,9 @@ const makeCircuit = ({ breaker, name, timeout }: LimiterSettings) => {
  * fails on invented tokens would keep the circuit open.
  */
 export const makeLimiter = (settings: LimiterSettings) => {
-  const { limits, maxRequests, probe, timeout } = settings
+  const { limits, maxRequests, name, probe, timeout } = settings
   const { startProbe, state } = makeCircuit(settings)
-  let inside = 0
+  const within = makeCallLimit({ max: maxRequests }, tooMany)
 
   const startProbeIfAny = Effect.flatMap(probe, (request) => request === null ? Effect.void : startProbe(request))
 
@@ -108,19 +112,18 @@ export const makeLimiter = (settings: LimiterSettings) => {
 
   return <A>(request: Effect.Effect<A, ServerFailure>): Effect.Effect<A, ServerFailure> =>
     Effect.suspend(() => {
-      if (inside >= maxRequests) return notSent("too many requests are waiting")
-      inside++
       let isSent = false
       const sent = Effect.suspend(() => {
         isSent = true
         return request
       })
       const limited = limits.reduceRight((request, limit) => limit.withPermit(request), sent)
-      return inTime(Effect.andThen(passCircuit, limited), timeout).pipe(
-        Effect.tapError((failure) => isSent && isOutage(failure) ? startProbeIfAny : Effect.void),
-        Effect.ensuring(Effect.sync(() => {
-          inside--
-        }))
+      return within(
+        name,
+        Effect.tapError(
+          inTime(Effect.andThen(passCircuit, limited), timeout),
+          (failure) => isSent && isOutage(failure) ? startProbeIfAny : Effect.void
+        )
       )
     })
 }

@@ -1,4 +1,6 @@
 /** Registers grants from the verified tokens that name them. */
+import * as Cache from "effect/Cache"
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -18,7 +20,6 @@ import {
   scopeBounds
 } from "../../domain/Grant.ts"
 import type { IssuerSettings } from "../../oauth/Issuer.ts"
-import { makeNamedCache } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/TokenClaims.ts"
 import { type GrantRegistration, Grants } from "../Grants.ts"
 import { hasOtherLimits } from "../rules/grantRules.ts"
@@ -115,6 +116,25 @@ const registerOrRefuse = (grants: Grants["Service"], registration: GrantRegistra
     Effect.asVoid
   )
 }
+
+/**
+ * Makes a cache by names. The cache keeps its keys, so what only the lookup needs comes from the context of the request that has it run.
+ * A name is a text, because Effect remembers the hash of each object in a map that outlives the request.
+ */
+const makeNamedCache = Effect.fnUntraced(function*<Input, A, E>(
+  lookup: (input: Input) => Effect.Effect<A, E>,
+  options: { readonly capacity: number; readonly timeToLive: (exit: Exit.Exit<A, E>) => Duration.Input }
+) {
+  const Asked = Context.Service<{ readonly input: Input }>(
+    "financial-agents-gateway/services/verification/GrantProvisioning/Asked"
+  )
+  const cache = yield* Cache.makeWith(
+    (_name: string) => Effect.flatMap(Asked, ({ input }) => lookup(input)),
+    { ...options, requireServicesAt: "lookup" }
+  )
+  return (name: string, input: Input): Effect.Effect<A, E> =>
+    Effect.provideService(Cache.get(cache, name), Asked, { input })
+})
 
 /**
  * Makes the registration of the grant of a verified token. Equal tokens share one registration for ten minutes. A revoked

@@ -49,17 +49,29 @@ export const tokens: ReadonlyArray<Plant> = [
     .edit("!algorithms.includes(alg) || crit !== undefined) return null", "!algorithms.includes(alg)) return null")
     .foundBy(unit("oauth/JwtAccessToken")),
   plant("a cached token is checked against the clock at each use", cache)
-    .edit("isTimely(token, settings, now / 1000) ? Effect.succeed(token)", "now > 0 ? Effect.succeed(token)")
+    .edit("isTimely(token, settings, now / 1000) ? token", "now > 0 ? token")
     .foundBy(unit("oauth/TokenCache")),
   plant("a cached token is good only for its resource", cache)
     .edit("resource === null ? digest : `${digest} ${resource}`", "digest")
     .foundBy(unit("oauth/TokenCache")),
-  plant("a failed verification is never cached", cache)
+  plant("a cached token is verified again when it expires", cache)
+    .edit("Math.min(before + longest, token.expires_at * 1000)", "before + longest")
+    .foundBy(unit("oauth/TokenCache", "are not kept beyond the expiry")),
+  plant("requests that wait for one introspection are bounded", introspection)
+    .edit("limiter(digest).wait(digest, answer)", "answer")
+    .foundBy(unit("oauth/IntrospectionCircuit", "simultaneous requests with one token")),
+  plant("one token never takes the places of all others", introspection)
+    .edit("makeCallLimit({ max, maxOfKey: maxOfToken }, tooMany)", "makeCallLimit({ max }, tooMany)")
+    .foundBy(unit("oauth/IntrospectionCircuit", "simultaneous requests with one token")),
+  plant("a request that left gives its place of a verification back", "src/oauth/CallLimit.ts")
+    .edit("Effect.ensuring(restore(call), Effect.sync(() => change(key, -1)))", "restore(call)")
+    .foundBy(unit("oauth/IntrospectionCircuit", "simultaneous requests with one token")),
+  plant("requests that wait for one fetch of keys are bounded", "src/oauth/CachedDocument.ts")
     .edit(
-      "Exit.isSuccess(exit) ? timeToLive(longest, exit.value) : 0",
-      "Exit.isSuccess(exit) ? timeToLive(longest, exit.value) : longest"
+      "wait(issuer, Effect.timeoutOption(Deferred.await(ended), left))",
+      "Effect.timeoutOption(Deferred.await(ended), left)"
     )
-    .foundBy(unit("oauth/TokenCache")),
+    .foundBy(unit("oauth/KeySet", "256 requests at most")),
   plant("an introspected token is good only when active is true", introspection)
     .edit("answer[\"active\"] === true && isAccessToken(answer)", "isAccessToken(answer)")
     .foundBy(unit("oauth/Introspection")),

@@ -3,7 +3,7 @@
  * numbers while good tokens are read, with a fake server.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Schema } from "effect"
+import { Duration, Effect, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import {
   answerMadeUp,
@@ -70,6 +70,28 @@ describe("Tokens that a stranger makes up", () => {
       yield* TestClock.adjust(timeout)
       for (const stranger of strangers) assert.strictEqual(yield* Fiber.join(stranger), "AuthorizationUnavailable")
       assert.strictEqual(yield* judged(verify("new")), "accepted")
+    }))
+
+  it.effect("take no more places by simultaneous requests with one token: 128 wait, with all tokens 256, and the others are refused", () =>
+    Effect.gen(function*() {
+      for (const answerTimeToLive of [Duration.zero, Duration.seconds(10)]) {
+        const { server, verify } = yield* makeKnown({ answerTimeToLive })
+        answerMadeUp(server, "silence")
+        for (const leaves of [true, false]) {
+          const same = yield* forkMany(300, () => judged(verify("made-up")))
+          yield* until(() => same.filter(isOver).length === 300 - 128)
+          const others = yield* forkMany(300, (index) => judged(verify(`made-up-${index}`)))
+          yield* until(() => others.filter(isOver).length === 300 - 128)
+          assert.strictEqual(yield* judged(verify("known")), "accepted")
+          for (const fiber of [...same, ...others].filter(isOver)) {
+            assert.strictEqual(yield* Fiber.join(fiber), "AuthorizationUnavailable")
+          }
+          // The places are free after clients leave, and after the timeout.
+          if (leaves) yield* Fiber.interruptAll([...same, ...others])
+          yield* TestClock.adjust(timeout)
+          yield* until(() => server.open === 0 && [...same, ...others].every(isOver))
+        }
+      }
     }))
 
   it.effect("leave half of the places to known tokens, which may take all places", () =>

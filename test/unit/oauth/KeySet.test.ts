@@ -9,9 +9,11 @@ import { TestClock } from "effect/testing"
 import { issuerSettings } from "../../../src/oauth/Issuer.ts"
 import { makeKeySet } from "../../../src/oauth/KeySet.ts"
 import { makeFakeServer, metadata } from "../../fixtures/oauth/FakeServer.ts"
+import { forkMany, isOver } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { audience, epoch, issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
 import { jwkOf, keySetOf, makeFetched, makeScene, verdictOn } from "../../fixtures/oauth/TokenScene.ts"
 import { skewedClock } from "../../fixtures/SkewedClock.ts"
+import { until } from "../../fixtures/until.ts"
 
 describe("The keys of an authorization server", () => {
   it.effect("are fetched for the first search, and not before", () =>
@@ -178,6 +180,24 @@ describe("The keys of an authorization server", () => {
       yield* TestClock.adjust("1500 millis")
       assert.strictEqual(yield* search("two"), "InvalidCredential")
       assert.strictEqual(server.asked("/jwks"), 2)
+    }))
+
+  it.effect("are waited for by 256 requests at most, also of one token: others are unavailable at once, and a known key is used", () =>
+    Effect.gen(function*() {
+      const { server, signer, verify } = yield* makeScene({ signatureTimeToLive: "60 seconds" })
+      const lasting = { exp: epoch + 86_400 }
+      const unknown = yield* tokenOf(yield* signerOf("two"), lasting)
+      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer, lasting)), "accepted")
+      server.isSilentTo = () => true
+      for (const round of [1, 2]) {
+        yield* TestClock.adjust("10 minutes")
+        const strangers = yield* forkMany(300, () => verdictOn(verify, unknown))
+        yield* until(() => strangers.filter(isOver).length === 300 - 256)
+        const known = yield* tokenOf(signer, { ...lasting, jti: `${round}` })
+        assert.strictEqual(yield* verdictOn(verify, known), "accepted")
+        yield* TestClock.adjust("1 second")
+        for (const stranger of strangers) assert.strictEqual(yield* Fiber.join(stranger), "AuthorizationUnavailable")
+      }
     }))
 
   it.effect("are unavailable before the first success, and requested after 1, 2, 4, 8, 16 and then every 30 seconds", () =>
