@@ -211,6 +211,8 @@ export interface Recording {
    * must not be recorded. Absent if no status read is behind it.
    */
   readonly fence_started_at?: DateTime.Utc | null
+  /** `sent_as` of the status read behind this outcome: `provider_never_received` rests on it. Absent if no status read is behind it. */
+  readonly sent_as?: string | null
   /** A success may be reversed for so long. Its status is read again, for the first time after `read_in`. Absent: it is final. */
   readonly reversible?: { readonly within: Duration.Duration; readonly read_in: Duration.Duration }
 }

@@ -41,7 +41,7 @@ const families = {
   unexpectedPayments: {
     name: "gateway_unexpected_payments_total",
     help:
-      "Proofs that a provider has an operation that had failed, was cancelled, or had succeeded under another reference, by provider."
+      "Proofs that a provider has an operation that had failed, was cancelled, or has another reference, by provider."
   },
   waits: {
     name: "gateway_provider_limit_waits_total",

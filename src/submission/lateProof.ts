@@ -1,4 +1,5 @@
 /** Proof that comes after another component has moved the operation. */
+import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { OperationId } from "../domain/Operation.ts"
@@ -24,25 +25,33 @@ export const logLostProof = (about: About, proof: Proof, cause: string): Effect.
 const always = Effect.succeed(true)
 
 /**
- * Keeps a proof that could not be recorded as the outcome. With `isReported` the operation gets its reference and a status read, and is
- * held if it is `accepted` again, so that it is not sent twice. A proof that contradicts the final state, such as a payment that a person
- * recorded as failed, is recorded beside it, and logged; that of a second payment is only logged. Repeats that while the store is unavailable: no status read of a final or free
- * operation brings the proof again. `mayRepeat` ends the repetitions of a caller that must stop. The log has each proof that is not kept.
+ * Keeps a proof that could not be recorded as the outcome. With `claimed_at` of its claim, or null without a claim, the operation gets its
+ * reference and a status read, and is held if it is `accepted` again, so that it is not sent twice. A proof that contradicts the final state,
+ * such as a payment that a person recorded as failed, is recorded beside it, and logged; that of a second order is only logged. Repeats that
+ * while the store is unavailable: no status read of a final or free operation brings the proof again. `mayRepeat` ends the repetitions of a
+ * caller that must stop. The log has each proof that is not kept.
  */
 export const keepLateProof = (
   { metrics, outcomes }: Pick<SubmissionServices, "metrics" | "outcomes">,
   about: About,
   proof: Proof,
-  { isReported, mayRepeat = always }: { readonly isReported: boolean; readonly mayRepeat?: Effect.Effect<boolean> }
+  { claimed_at, mayRepeat = always }: {
+    readonly claimed_at: DateTime.Utc | null | undefined
+    readonly mayRepeat?: Effect.Effect<boolean>
+  }
 ) =>
   Effect.gen(function*() {
-    const report = withinStore(outcomes.report(about.operation_id, proof.reference))
-    if (isReported && !(yield* whileUnavailable(report, mayRepeat))) {
+    const id = about.operation_id
+    const reported = claimed_at === undefined
+      ? null
+      : yield* whileUnavailable(withinStore(outcomes.report(id, { ...proof, claimed_at })), mayRepeat)
+    if (reported?.as === "claimed") {
       return yield* logLostProof(about, proof, "another worker has claimed the operation, and may send it again")
     }
-    const contradict = withinStore(outcomes.contradict(about.operation_id, proof))
-    const final = yield* whileUnavailable(contradict, mayRepeat)
-    if (final === null) return
+    const known = yield* whileUnavailable(withinStore(outcomes.contradict(id, proof)), mayRepeat)
+    if (known === null) {
+      return reported === null || reported.isKept ? undefined : yield* logLostProof(about, proof, notShown)
+    }
     if (metrics !== null) {
       const { reversals, unexpectedPayments } = metrics.of(about.provider)
       const count = proof.state === "failed" ? reversals : unexpectedPayments
@@ -50,12 +59,15 @@ export const keepLateProof = (
     }
     yield* Effect.annotateLogs(
       Effect.logError(
-        "The provider proves another outcome or order than the final one: ask it what it did, and stop a second request of the same"
+        "The provider proves another outcome or order than the recorded one: ask it what it did, and stop a second request of the same"
       ),
-      { ...factsOf(about, proof), state: final.state, known_reference: final.reference }
+      { ...factsOf(about, proof), state: known.state, known_reference: known.reference }
     )
   }).pipe(
     // Also of an interruption: the process stops.
     Effect.onError((cause) => logLostProof(about, proof, describeCause(cause))),
     Effect.ignoreCause
   )
+
+const notShown =
+  "the operation is not final, and the answer has no reference, or is of another claim than the recorded one"

@@ -8,20 +8,22 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
-import type {
-  Claim,
-  ClaimBatch,
-  ClaimTerms,
-  OutcomeRecord,
-  ProviderReference,
-  Recording,
-  ReturnTerms
-} from "../../domain/Submission.ts"
+import type { Claim, ClaimBatch, ClaimTerms, OutcomeRecord, Recording, ReturnTerms } from "../../domain/Submission.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { returnReason } from "../queue/Claims.ts"
 import { firstOfEach } from "../queue/Outcomes.ts"
 import { makeClaimRounds, type QueueVisit, shareOf } from "../rules/claimRounds.ts"
-import { contradictionEvidence, contradicts, isReversal, type Proof } from "../rules/contradictions.ts"
+import {
+  contradictionEvidence,
+  contradicts,
+  isReversal,
+  type KnownOutcome,
+  type LateProof,
+  namesNoOrder,
+  type Proof,
+  type Reported,
+  reportedOf
+} from "../rules/contradictions.ts"
 import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"
 import {
@@ -164,8 +166,24 @@ const heldFrom = (from: number, terms: ClaimTerms) => ({
   due_at: from + Duration.toMillis(terms.rescue_after)
 })
 
+/** See `isOfOtherClaim` of the SQL queue. */
+const hasClaimAfter = ({ history }: MemoryRecord, claimed_at: DateTime.Utc | null): boolean =>
+  history.some(({ at, to }) =>
+    claimed_at !== null && to === "submitting" && at.epochMilliseconds > claimed_at.epochMilliseconds + 1
+  )
+
+/** The provider has named an order since the status read behind a result. */
+const mayHaveOrder = ({ acknowledged, sent_as }: MemoryRecord, recording: Recording): boolean =>
+  acknowledged || sent_as !== (recording.sent_as ?? null)
+
 const isNeverReceived = (outcome: Outcome): boolean =>
   outcome.state === "failed" && outcome.failure.code === "provider_never_received"
+
+const knownOf = ({ acknowledged, operation: { state }, reference }: MemoryRecord): KnownOutcome => ({
+  state,
+  acknowledged,
+  reference
+})
 
 /** The key of a batch in `MemoryLedger.batches`. */
 export const keyOf = ({ life, provider, worker }: Omit<ClaimBatch, "epoch" | "batch">) =>
@@ -233,7 +251,7 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
       findAt(id, revision),
       (found) =>
         isReturnedClaim(found) || isForeign(found, recording.send_before) || isFencedSince(found, recording) ||
-          isOtherReference(found, recording.reference) || found.acknowledged && isNeverReceived(outcome)
+          isOtherReference(found, recording.reference) || isNeverReceived(outcome) && mayHaveOrder(found, recording)
           ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
           : Effect.succeed(found)
     )
@@ -261,28 +279,31 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
         recording
       ))
 
-  const report = (id: OperationId, reference: ProviderReference | null) =>
-    Effect.sync(() => {
+  const report = (id: OperationId, proof: LateProof) =>
+    Effect.sync((): Reported => {
       const found = table.memory.operations.get(id)
-      if (found === undefined) return true
-      const known = { ...withReference(found, reference), due_at: table.millis() }
-      if (["submitted", "indeterminate"].includes(found.operation.state)) {
-        update(withReview(known, isOtherReference(found, reference)))
-      } else if (found.operation.state === "accepted") {
-        update(withReview({ ...known, hold_placed: true, examined_timeline: null, unsent_in: null }, true))
-      }
-      return found.operation.state !== "submitting"
+      if (found === undefined || found.operation.terminal) return { as: "settled", isKept: true }
+      const { state } = found.operation
+      if (state === "submitting") return { as: "claimed", isKept: false }
+      const isForeignClaim = state !== "accepted" && hasClaimAfter(found, proof.claimed_at)
+      const sent_as = namesNoOrder(proof) ? null : found.sent_as
+      const known = { ...withReference(found, proof.reference), sent_as, due_at: table.millis() }
+      const held = { ...known, hold_placed: true, examined_timeline: null, unsent_in: null }
+      const stored = state === "accepted"
+        ? withReview(held, true)
+        : withReview(known, isOtherReference(found, proof.reference) || isForeignClaim)
+      return reportedOf({ ...knownOf(update(stored)), isForeign: isForeignClaim }, proof)
     })
 
   const contradict = (id: OperationId, proof: Proof) =>
     Effect.sync(() => {
       const found = table.memory.operations.get(id)
       if (found === undefined) return null
-      const final = { ...found, state: found.operation.state }
-      if (!contradicts(final, proof)) return null
-      if (!isReversal(final, proof)) return final
+      const known = knownOf(found)
+      if (!contradicts(known, proof)) return null
+      if (!isReversal(known, proof)) return known
       update({ ...found, reversal: found.reversal ?? { recorded_at: now(), evidence: contradictionEvidence(proof) } })
-      return final
+      return known
     })
 
   return { record, recordAll, recordHeld, report, contradict }

@@ -2,8 +2,8 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { Operation, OperationId, OperationNotFound, Outcome, StaleOperation } from "../../domain/Operation.ts"
-import type { OutcomeRecord, ProviderReference, Recording } from "../../domain/Submission.ts"
-import type { FinalOutcome, Proof } from "../rules/contradictions.ts"
+import type { OutcomeRecord, Recording } from "../../domain/Submission.ts"
+import type { KnownOutcome, LateProof, Proof, Reported } from "../rules/contradictions.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /**
@@ -55,13 +55,14 @@ export class Outcomes extends Context.Service<Outcomes, {
   /**
    * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
    * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, or because a person released
-   * it, is held. One that has another reference keeps that, and is put under review. Yields false, and does nothing, if another claim has it.
+   * it, is held. One that has another reference keeps that, and is put under review. So is one of another claim. After the proof of an order
+   * without a reference, no "not found" and no fence proves anything.
    */
-  readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<boolean, StoreUnavailable>
+  readonly report: (id: OperationId, proof: LateProof) => Effect.Effect<Reported, StoreUnavailable>
   /**
    * Records, once, that a provider proved another outcome than the final one of the operation, such as a payment after a person recorded
-   * that it failed. The operation stays as it is. Yields how it ended, also if the proof is of a second payment, which is not recorded.
-   * Null: it is not final, or the proof agrees with it.
+   * that it failed. The operation stays as it is. Yields how it stands, also if the proof is of a second payment, which is not recorded.
+   * Null: the proof agrees with it.
    */
-  readonly contradict: (id: OperationId, proof: Proof) => Effect.Effect<FinalOutcome | null, StoreUnavailable>
+  readonly contradict: (id: OperationId, proof: Proof) => Effect.Effect<KnownOutcome | null, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Outcomes") {}

@@ -267,7 +267,7 @@ const recordSettlement = Effect.fnUntraced(function*(
   settlement: Settlement
 ) {
   const { outcomeRecorder, policy } = services
-  const { claim: { operation: { id, send_before, type }, revision }, provider } = timed
+  const { claim: { claimed_at, operation: { id, send_before, type }, revision }, provider } = timed
   const { evidence, isSent, outcome, reference } = settlement
   const about = { operation_id: id, provider }
   const promises = services.providers.get(provider)?.promises ?? {}
@@ -286,7 +286,7 @@ const recordSettlement = Effect.fnUntraced(function*(
     // An earlier try recorded it, the rescuer or a person moved it, or a failover forgot the claim.
     Effect.catchTag(
       "StaleOperation",
-      () => isSent ? keepLateProof(services, about, proof, { isReported: true, mayRepeat }) : Effect.void
+      () => isSent ? keepLateProof(services, about, proof, { claimed_at, mayRepeat }) : Effect.void
     ),
     Effect.catchCause((cause) =>
       isSent ? logLostProof(about, proof, describeCause(cause)) : Effect.annotateLogs(

@@ -287,13 +287,15 @@ const apply = Effect.fnUntraced(function*(
   { ends_after, ...read }: Pick<Postponement, "answer" | "due_in"> & Pick<ReversiblePostponement, "ends_after">
 ) {
   const { metrics, outcomeRecorder, outcomes, policy, providers, statusReads } = services
-  const { fence_started_at, operation: { id, send_before, type }, revision } = due
+  const { fence_started_at, operation: { id, send_before, type }, revision, sent_as } = due
+  const known = { send_before, fence_started_at, sent_as }
   const about = { operation_id: id, provider: due.provider }
   // Only a held operation may be released, and then sent. The answer about another one may be older than its fence, so it is not reported.
-  const keepProof = (proof: Proof) => keepLateProof(services, about, proof, { isReported: due.state === "accepted" })
+  const keepProof = (proof: Proof) =>
+    keepLateProof(services, about, proof, { claimed_at: due.state === "accepted" ? null : undefined })
   const postpone = (next: Omit<Postponement, keyof typeof read | "fence_started_at" | "send_before">) => {
     if (due.state !== "succeeded") {
-      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, send_before, fence_started_at })).pipe(
+      return withinStore(statusReads.postpone(id, revision, { ...read, ...next, ...known })).pipe(
         Effect.flatMap((isPostponed) =>
           isPostponed || next.reference === null ? Effect.void : keepProof({
             state: "submitted",
@@ -331,7 +333,7 @@ const apply = Effect.fnUntraced(function*(
     case "Record": {
       const { evidence, outcome, reference } = decision
       const reversible = reversibleRecording(providers.get(due.provider)?.promises ?? {}, type, policy)
-      const recording = { evidence, reference, due_in: read.due_in, send_before, fence_started_at, ...reversible }
+      const recording = { evidence, reference, due_in: read.due_in, ...known, ...reversible }
       const record = due.state === "accepted"
         ? Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
         : outcomeRecorder.record({ id, revision, outcome, recording })

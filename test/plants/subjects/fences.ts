@@ -27,7 +27,7 @@ export const fences: ReadonlyArray<Plant> = [
     .edit("    AND (NOT $9::boolean OR o.fence_started_at IS NOT DISTINCT FROM $10::timestamptz)\n", "")
     .foundBy(postgres("services/queue/Fences", "refuses what a read")),
   plant("a reconciler says with an outcome whether it read before a fence", "src/submission/reads/Reconciler.ts")
-    .edit("send_before, fence_started_at, ...reversible }", "send_before, ...reversible }")
+    .edit("known = { send_before, fence_started_at, sent_as }", "known = { send_before, sent_as }")
     .foundBy(unit("submission/reads/Fences")),
   plant("a person is asked about an old fence", "src/submission/reads/Reconciler.ts")
     .edit("DateTime.isLessThan(taken_at, oldFrom)", "!DateTime.isLessThan(taken_at, oldFrom)")

@@ -38,10 +38,10 @@ export const outcomes: ReadonlyArray<Plant> = [
     .edit("      AND coalesce(o.reference = i.reference, true)\n", "")
     .foundBy(story("an operation keeps its first reference")),
   plant("a not found ends nothing that the provider has acknowledged meanwhile", outcomesFile)
-    .edit("      AND NOT (o.acknowledged AND coalesce(i.failure_code = 'provider_never_received', false))\n", "")
+    .edit("OR NOT o.acknowledged AND o.sent_as IS", "OR o.sent_as IS")
     .foundBy(postgres("services/queue/LateProof", "has acknowledged meanwhile")),
   plant("in memory, a not found ends nothing that the provider has acknowledged meanwhile", memoryClaims)
-    .edit(" || found.acknowledged && isNeverReceived(outcome)", "")
+    .edit("  acknowledged || sent_as !== (", "  sent_as !== (")
     .foundBy(postgres("services/queue/LateProof", "has acknowledged meanwhile")),
   plant(
     "no version ends what the provider has acknowledged as never received",
@@ -151,17 +151,38 @@ export const outcomes: ReadonlyArray<Plant> = [
     .edit("isSent ? logLostProof(", "false ? logLostProof(")
     .foundBy(unit("submission/attempts/Recording", "in the log if the store never takes it")),
   plant("a late outcome of a sent operation is always reported", lateProof)
-    .edit("if (isReported && !(", "if (false && !(")
+    .edit("claimed_at === undefined\n", "claimed_at !== null\n")
     .foundBy(unit("submission/LateProof", "the answer to a submission holds it")),
   plant("a late outcome is reported until the store takes it", lateProof)
-    .edit("(yield* whileUnavailable(report, mayRepeat))", "(yield* report)")
+    .edit(
+      "yield* whileUnavailable(withinStore(outcomes.report(id, { ...proof, claimed_at })), mayRepeat)",
+      "yield* withinStore(outcomes.report(id, { ...proof, claimed_at }))"
+    )
     .foundBy(unit("submission/LateProof", "the answer to a submission holds it")),
   plant("the log has a late outcome of an operation that another worker may send again", lateProof)
-    .edit(
-      "if (isReported && !(yield* whileUnavailable(report, mayRepeat)))",
-      "if (isReported && (yield* whileUnavailable(report, mayRepeat), false))"
-    )
+    .edit("reported?.as === \"claimed\"", "false")
     .foundBy(unit("submission/LateProof", "another worker has claimed it")),
+  plant("the log has a late outcome that a report stores nowhere", lateProof)
+    .edit("reported === null || reported.isKept ?", "true ?")
+    .foundBy(unit("submission/LateProof", "without a reference is in the log")),
+  plant("the log has both references of a second order, before the end too", "src/services/rules/contradictions.ts")
+    .edit(" || !isTerminal(known.state)) return", ") return")
+    .foundBy(unit("submission/LateProof", "with another reference is in the log with both")),
+  plant("a late report of another claim begins a review", outcomesFile)
+    .edit("false) OR ${isOfOtherClaim},", "false),")
+    .foundBy(postgres("services/queue/LateProof", "of another claim than")),
+  plant("after a late success without a reference, no not found ends the operation", outcomesFile)
+    .edit("CASE WHEN $4 THEN NULL ELSE o.sent_as END", "o.sent_as")
+    .foundBy(postgres("services/queue/LateProof", "lets no not found")),
+  plant("a not found from before a late success ends nothing", outcomesFile)
+    .edit("OR NOT o.acknowledged AND o.sent_as IS NOT DISTINCT FROM i.sent_as)", "OR NOT o.acknowledged)")
+    .foundBy(postgres("services/queue/LateProof", "lets no not found")),
+  plant("in memory, after a late success without a reference, no not found ends the operation", memoryClaims)
+    .edit("namesNoOrder(proof) ? null : found.sent_as", "found.sent_as")
+    .foundBy(
+      unit("submission/LateProof", "no later not found"),
+      postgres("services/queue/LateProof", "lets no not found")
+    ),
   plant("the log has a late outcome that a stop of the process ends", lateProof)
     .edit(
       "onError((cause) => logLostProof(about, proof, describeCause(cause)))",
@@ -169,7 +190,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     )
     .foundBy(unit("submission/LateProof", "the process stops")),
   plant("a proof of a held operation holds it again after a release", "src/submission/reads/Reconciler.ts")
-    .edit("isReported: due.state === \"accepted\"", "isReported: false")
+    .edit("claimed_at: due.state === \"accepted\" ? null : undefined", "claimed_at: undefined")
     .foundBy(unit("submission/LateProof", "as a status read holds it")),
   plant("a status read belongs to one reader at most", statusReads)
     .edit(

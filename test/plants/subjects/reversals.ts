@@ -17,7 +17,7 @@ export const reversals: ReadonlyArray<Plant> = [
     .foundBy(postgres("services/queue/Reversals", "is no operation in another state")),
   plant("the proof of a worker that comes after a final state is kept", "src/submission/attempts/SubmissionWorker.ts")
     .edit(
-      "isSent ? keepLateProof(services, about, proof, { isReported: true, mayRepeat }) : Effect.void",
+      "isSent ? keepLateProof(services, about, proof, { claimed_at, mayRepeat }) : Effect.void",
       "Effect.void"
     )
     .foundBy(unit("submission/LateProof", "the answer to a submission")),
@@ -31,22 +31,22 @@ export const reversals: ReadonlyArray<Plant> = [
     .edit("proof.state === \"failed\" ? reversals : unexpectedPayments", "reversals ?? unexpectedPayments")
     .foundBy(unit("submission/LateProof", "counts as a payment only if money may have left")),
   plant("a late proof that agrees with the final state is none", "src/services/rules/contradictions.ts")
-    .edit("return isOther && final.reference !== null", "return isOther")
+    .edit("return isOther && known.reference !== null", "return isOther")
     .foundBy(unit("services/rules/Contradictions", "only another outcome")),
   plant("a second payment of a success is told", "src/services/rules/contradictions.ts")
-    .edit("return isOther && final.reference !== null", "return false")
+    .edit("return isOther && known.reference !== null", "return false")
     .foundBy(
       unit("services/rules/Contradictions", "only another outcome"),
       unit("submission/LateProof", "second payment")
     ),
   plant("a second payment is no reversal of the first", "src/services/rules/contradictions.ts")
-    .edit("final.state !== \"succeeded\" || state === \"failed\"", "final !== null && state !== null")
+    .edit("known.state !== \"succeeded\" || state === \"failed\"", "known !== null && state !== null")
     .foundBy(
       unit("submission/LateProof", "second payment"),
       postgres("services/queue/LateProof", "reverses no success")
     ),
   plant("what the provider received before may fail later", "src/services/rules/contradictions.ts")
-    .edit("state === \"submitted\" && !final.acknowledged", "state === \"submitted\"")
+    .edit("state === \"submitted\" && !known.acknowledged", "state === \"submitted\"")
     .foundBy(unit("services/rules/Contradictions", "only another outcome")),
   plant("a contradicted failure needs a person", nextAction)
     .edit("  if (contradicted) {", "  if (false) {")

@@ -35,7 +35,15 @@ import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { AcceptanceSignal } from "../../../src/services/WorkSignals.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { everything } from "../../fixtures/ledger/Ledger.ts"
-import { claimTerms, readTerms, recording, reference, returnTerms, takeOverSoon } from "../../fixtures/ledger/Queue.ts"
+import {
+  claimTerms,
+  late,
+  readTerms,
+  recording,
+  reference,
+  returnTerms,
+  takeOverSoon
+} from "../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../fixtures/ledger/QueueServices.ts"
 import { denied, rolesWith } from "../../fixtures/postgres/Roles.ts"
 import { Platform } from "../../fixtures/postgres/TestDatabase.ts"
@@ -118,7 +126,7 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   assert.lengthOf(yield* queue.takeHeld(provider, 10, readTerms), 2)
   yield* queue.recordHeld(held.id, 1, { state: "succeeded" }, recording())
   assert.strictEqual((yield* Effect.flip(queue.release(released.id)))._tag, "StillHeld")
-  yield* queue.report(released.id, null)
+  yield* queue.report(released.id, late(null))
   assert.strictEqual(yield* queue.releaseAll, 1)
   yield* ledger.review(released.id, true)
   yield* ledger.cancel(released.id, null)

@@ -6,13 +6,14 @@ import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import * as SubmissionMetrics from "../../../src/metrics/SubmissionMetrics.ts"
 import { namesNothing, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
-import { recording } from "../../fixtures/ledger/Queue.ts"
+import { late, recording } from "../../fixtures/ledger/Queue.ts"
 import { parseScrape } from "../../fixtures/metrics/Scrape.ts"
 import {
   acknowledged,
   away,
   failed,
   makeWorld,
+  neverReceived,
   pending,
   reference,
   type Script,
@@ -29,7 +30,7 @@ const fail = (world: World, id: OperationId, revision: number) =>
   Effect.orDie(world.queue.record(id, revision, { state: "failed", failure }, recording()))
 
 const proven =
-  "The provider proves another outcome or order than the final one: ask it what it did, and stop a second request of the same"
+  "The provider proves another outcome or order than the recorded one: ask it what it did, and stop a second request of the same"
 
 const errorsOf = ({ logs }: World) =>
   logs.filter(({ level }) => level === "ERROR").map(({ annotations, message }) => ({ message, ...annotations }))
@@ -176,6 +177,95 @@ describe("The proof that comes late", () => {
 })
 
 const lost = "An answer of the provider is not recorded: compare it with the operation"
+
+/** The store is away from one worker for so long that another process rescues its claim; its answer comes after that. */
+const rescuedMeanwhile = Effect.fnUntraced(function*(answer: SubmissionAnswer) {
+  let isAway = true
+  const world: World = yield* makeWorld({
+    account: () => "bank.example 4711",
+    submit: () => Effect.succeed(answer),
+    read: () => Effect.succeed(neverReceived),
+    queue: (queue) => ({ record: (...given) => Effect.suspend(() => isAway ? away : queue.record(...given)) })
+  })
+  const id = yield* world.acceptOne
+  const working = yield* Effect.forkChild(world.work)
+  yield* TestClock.adjust("91 seconds")
+  yield* world.rescue
+  isAway = false
+  yield* TestClock.adjust("3 seconds")
+  yield* Fiber.join(working)
+  yield* TestClock.adjust("1 minute")
+  yield* world.reconcile
+  return { id, world }
+})
+
+const nameless = { names: namesNothing, evidence: { saw: "it" } }
+
+describe("The proof of an operation that is not final", () => {
+  it.effect("as a success without a reference is in the log, and no later not found ends the operation", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* rescuedMeanwhile(SubmissionAnswer.Succeeded(nameless))
+      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+      assert.deepStrictEqual(errorsOf(world).map(({ message }) => message), [lost])
+    }))
+
+  it.effect("as a refusal without a reference is in the log", () =>
+    Effect.gen(function*() {
+      const answer = SubmissionAnswer.Rejected({ code: "account_closed", ...nameless })
+      const { world } = yield* rescuedMeanwhile(answer)
+      assert.deepStrictEqual(errorsOf(world).map(({ message }) => message), [lost])
+    }))
+
+  it.effect("as a reference is kept, and no log calls it lost", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* rescuedMeanwhile(acknowledged)
+      assert.deepInclude(world.recordOf(id), { reference, acknowledged: true })
+      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+      assert.deepStrictEqual(errorsOf(world), [])
+    }))
+
+  /** A second order: the ERROR has both references. */
+  const isSecondOrder = (world: World, id: OperationId, proves: string, state: string) =>
+    assert.deepStrictEqual<ReadonlyArray<object>>(errorsOf(world), [{
+      message: proven,
+      operation_id: id,
+      provider: "bank",
+      proves,
+      reference,
+      state,
+      known_reference: "ref-0"
+    }])
+
+  const first = "ref-0" as typeof reference
+
+  it.effect("as the answer to a submission with another reference is in the log with both", () =>
+    Effect.gen(function*() {
+      const world: World = yield* makeWorld({
+        submit: (_, { id }) =>
+          Effect.as(
+            Effect.orDie(world.queue.record(id, 2, { state: "submitted" }, recording({ reference: first }))),
+            acknowledged
+          )
+      })
+      const id = yield* world.acceptOne
+      yield* world.work
+      isSecondOrder(world, id, "submitted", "submitted")
+      assert.isTrue((yield* world.show(id)).under_review)
+    }))
+
+  it.effect("as a status read with another reference is in the log with both", () =>
+    Effect.gen(function*() {
+      const world: World = yield* makeWorld({
+        submit: () => Effect.die("lost"),
+        read: (_, { id }) => Effect.as(Effect.orDie(world.queue.report(id, late(first))), succeeded)
+      })
+      const id = yield* world.acceptOne
+      yield* world.work
+      yield* TestClock.adjust("1 minute")
+      yield* world.reconcile
+      isSecondOrder(world, id, "succeeded", "indeterminate")
+    }))
+})
 
 /** An operation that a failover made `accepted` again, examined: after two minutes, an operator may release it. */
 const heldForTwoMinutes = Effect.fnUntraced(function*(script: Script) {

@@ -3,14 +3,18 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type OperationId, type Outcome, StaleOperation } from "../../../domain/Operation.ts"
-import type { OutcomeRecord, ProviderReference, Recording } from "../../../domain/Submission.ts"
+import type { OutcomeRecord, Recording } from "../../../domain/Submission.ts"
 import { firstOfEach } from "../../queue/Outcomes.ts"
 import {
   contradictionEvidence,
   contradicts,
-  type FinalOutcome,
   isReversal,
-  type Proof
+  type KnownOutcome,
+  type LateProof,
+  namesNoOrder,
+  type Proof,
+  type Reported,
+  reportedOf
 } from "../../rules/contradictions.ts"
 import { orUnavailable } from "../../StoreUnavailable.ts"
 import { findOperation, fromRow, type OperationRow, publicColumns } from "../OperationRow.ts"
@@ -57,18 +61,27 @@ export const makeOutcomes = Effect.gen(function*() {
     }
   )
 
-  const report = Effect.fn("Outcomes.report")(function*(id: OperationId, reference: ProviderReference | null) {
-    const reported = yield* orUnavailable(sql.unsafe(reportStatement, [id, reference]))
-    return reported.length > 0 || (yield* orUnavailable(sql.unsafe(unsettledStatement, [id]))).length === 0
+  const report = Effect.fn("Outcomes.report")(function*(id: OperationId, proof: LateProof) {
+    const [row] = yield* orUnavailable(
+      sql.unsafe<KnownOutcome & { readonly isForeign: boolean }>(reportStatement, [
+        id,
+        proof.reference,
+        toDate(proof.claimed_at),
+        namesNoOrder(proof)
+      ])
+    )
+    if (row !== undefined) return reportedOf(row, proof)
+    const unsettled = yield* orUnavailable(sql.unsafe(unsettledStatement, [id]))
+    return { as: unsettled.length === 0 ? "settled" : "claimed", isKept: unsettled.length === 0 } satisfies Reported
   })
 
   const contradict = Effect.fn("Outcomes.contradict")(function*(id: OperationId, proof: Proof) {
     // A final row never changes, so the record follows from what this statement reads.
-    const [final] = yield* orUnavailable(sql.unsafe<FinalOutcome>(finalStatement, [id]))
-    if (final === undefined || !contradicts(final, proof)) return null
-    if (!isReversal(final, proof)) return final
+    const [known] = yield* orUnavailable(sql.unsafe<KnownOutcome>(knownStatement, [id]))
+    if (known === undefined || !contradicts(known, proof)) return null
+    if (!isReversal(known, proof)) return known
     yield* orUnavailable(sql.unsafe(contradictStatement, [id, JSON.stringify(contradictionEvidence(proof))]))
-    return final
+    return known
   })
 
   return { record, recordAll, recordHeld, report, contradict }
@@ -89,7 +102,8 @@ const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number)
   send_before: toDate(recording.send_before),
   ...recording.fence_started_at !== undefined && {
     is_read: true,
-    fence_started_at: toDate(recording.fence_started_at)
+    fence_started_at: toDate(recording.fence_started_at),
+    sent_as: recording.sent_as
   },
   ...outcome.state === "succeeded" && recording.reversible !== undefined && {
     reversible_for: Duration.toMillis(recording.reversible.within),
@@ -102,7 +116,7 @@ const recordInput = (locked: "" | " SKIP LOCKED") => `
   WITH input AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS i (n integer, id uuid, revision integer, state text, failure_code text,
       failure_message text, evidence text, reference text, due_in float8, send_before timestamptz, is_read boolean,
-      fence_started_at timestamptz, reversible_for float8, read_in float8)
+      fence_started_at timestamptz, sent_as text, reversible_for float8, read_in float8)
   ), free AS MATERIALIZED (
     SELECT i.*, o.client_id, o.provider, now() + ${millis("i.reversible_for")} AS until,
       ${nextRead(millis("i.read_in"))} AS read_at
@@ -111,7 +125,8 @@ const recordInput = (locked: "" | " SKIP LOCKED") => `
       AND (i.send_before IS NULL OR o.send_before = i.send_before)
       AND (i.is_read IS NOT TRUE OR o.fence_started_at IS NOT DISTINCT FROM i.fence_started_at)
       AND coalesce(o.reference = i.reference, true)
-      AND NOT (o.acknowledged AND coalesce(i.failure_code = 'provider_never_received', false))
+      AND (coalesce(i.failure_code <> 'provider_never_received', true)
+        OR NOT o.acknowledged AND o.sent_as IS NOT DISTINCT FROM i.sent_as)
     FOR NO KEY UPDATE OF o${locked}
   ), reversible AS (
     INSERT INTO reversal_reads (operation_id, client_id, provider, due_at, until)
@@ -131,21 +146,28 @@ const recordStatement = recordInput("")
 /** A locked row is left out, so that it delays no other. */
 const recordUnlocked = recordInput(" SKIP LOCKED")
 
+/**
+ * A later claim may have sent it, too. A take-over has no row of the history: the worker that returned its claim sent nothing. The history
+ * rounds, and claims do not.
+ */
+const isOfOtherClaim = `(o.state <> 'accepted' AND EXISTS (
+      SELECT FROM operation_history h WHERE h.operation_id = o.id AND h.client_id = o.client_id AND h.to_state = 'submitting'
+        AND h.at > $3::timestamptz + interval '1 millisecond'
+    ))`
+
 /** Only accepted operations are held. Of one in another state, both columns of the hold stay as they are. */
 const reportStatement = `
   UPDATE operations o
-  SET due_at = now(), reference = coalesce(o.reference, $2),
-    under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
+  SET due_at = now(), reference = coalesce(o.reference, $2), sent_as = CASE WHEN $4 THEN NULL ELSE o.sent_as END,
+    under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false) OR ${isOfOtherClaim},
     hold_placed = (o.state = 'accepted'), examined_timeline = NULL, unsent_in = NULL
   WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')
-  RETURNING 1`
+  RETURNING o.state, o.acknowledged, o.reference, ${isOfOtherClaim} AS "isForeign"`
 
 /** It follows a report that changed nothing: then a claim has the operation, or had it a moment ago, unless that is final. */
 const unsettledStatement = "SELECT 1 FROM operations WHERE id = $1 AND completed_at IS NULL"
 
-const finalStatement = `
-  SELECT state, acknowledged, reference FROM operations
-  WHERE id = $1 AND state IN ('succeeded', 'failed', 'cancelled')`
+const knownStatement = "SELECT state, acknowledged, reference FROM operations WHERE id = $1"
 
 const contradictStatement = `
   INSERT INTO operation_reversals (operation_id, client_id, provider, evidence)

@@ -17,7 +17,7 @@ import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { answerAlike } from "../../../fixtures/ledger/BothLedgers.ts"
 import { reasonOf } from "../../../fixtures/ledger/ForgedDecisions.ts"
 import { PostgresLedger, type Stores } from "../../../fixtures/ledger/Ledger.ts"
-import { claimIds, issueAtNewProvider, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
+import { claimIds, issueAtNewProvider, late, readTerms, takeIds } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { anotherProcess } from "../../../fixtures/postgres/Pools.ts"
 import { attempt, inModes } from "../../../fixtures/postgres/RawSql.ts"
@@ -153,7 +153,7 @@ const perform = Effect.fnUntraced(function*(step: AnyStep, { grant: { provider }
     end_review: ledger.review(id, false),
     advance: ledger.transition(id, revision, { state: "submitting" }, null),
     settle: ledger.transition(id, revision, { state: "succeeded" }, { saw: state }),
-    report: state === "accepted" ? queue.report(id, null) : Effect.void
+    report: state === "accepted" ? queue.report(id, late(null)) : Effect.void
   }
   return reasonOf(yield* Effect.exit(actions[step.action]!))
 })

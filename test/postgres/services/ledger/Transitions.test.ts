@@ -27,7 +27,7 @@ import {
   pathTo,
   unknownId
 } from "../../../fixtures/ledger/Ledger.ts"
-import { issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
+import { issueAtNewProvider, late } from "../../../fixtures/ledger/Queue.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { permittedTransitions, specifiedStates, uncertainStates } from "../../../fixtures/Specification.ts"
 
@@ -201,7 +201,7 @@ conformance("the transition of an operation", (it) => {
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
       const { id, revision } = yield* operationIn(identity, "submitted")
-      yield* Outcomes.use(({ report }) => report(id, ProviderReference.make("theirs")))
+      yield* Outcomes.use(({ report }) => report(id, late(ProviderReference.make("theirs"))))
       const end = (members: object) =>
         ledger.transition(id, revision, outcome("succeeded"), {
           by: "operator",

@@ -21,6 +21,7 @@ import {
   inspect,
   isAbout,
   issueAtNewProvider,
+  late,
   pass,
   queued,
   readTerms,
@@ -145,7 +146,7 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       assert.isNull((yield* detail(id)).next.at)
       yield* queue.release(id)
       assert.isNull(yield* hold)
-      yield* queue.report(id, reference("theirs"))
+      yield* queue.report(id, late(reference("theirs")))
       yield* waitOut(provider)
       const acknowledged = yield* detail(id)
       assert.isTrue(acknowledged.acknowledged)

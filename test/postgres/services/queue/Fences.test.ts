@@ -7,7 +7,15 @@ import { DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { fieldsOf, outcome, PostgresLedger, queueConformance } from "../../../fixtures/ledger/Ledger.ts"
-import { claimedOperation, claimTerms, pass, readTerms, recording, reference } from "../../../fixtures/ledger/Queue.ts"
+import {
+  claimedOperation,
+  claimTerms,
+  late,
+  pass,
+  readTerms,
+  recording,
+  reference
+} from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { evidenceOf } from "../../../fixtures/OperatorEvidence.ts"
 import { anotherPool, openTransaction, untilWaiting } from "../../../fixtures/postgres/Pools.ts"
@@ -164,7 +172,7 @@ queueConformance("a fence", (it) => {
           if (!isRead) {
             yield* queue.postpone(id, revision, { ...known, reference: acknowledged ? known.reference : null })
             yield* pass("2 minutes")
-          } else if (acknowledged) yield* queue.report(id, known.reference)
+          } else if (acknowledged) yield* queue.report(id, late(known.reference))
           const evidence = proofs(fence_started_at)[which]!
           const recorded = { ...recording(), evidence, fence_started_at }
           if (isRead) yield* Effect.flip(Effect.sandbox(queue.record(id, revision, outcome("succeeded"), recorded)))

@@ -8,13 +8,14 @@ import type { OperationState } from "../../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
 import { LedgerFigures } from "../../../../src/services/operators/LedgerFigures.ts"
 import { OperationSearch } from "../../../../src/services/operators/OperationSearch.ts"
-import type { Proof } from "../../../../src/services/rules/contradictions.ts"
+import type { LateProof, Proof } from "../../../../src/services/rules/contradictions.ts"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { outcome, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
 import * as l from "../../../fixtures/ledger/LedgerStories.ts"
 import {
   claimedOperation,
   issueAtNewProvider,
+  late,
   pass,
   queued,
   recording,
@@ -117,6 +118,45 @@ l.tell("the not found of a status read", {
       l.answers([false], (queue, id) => queue.recordAll([{ id, revision: 3, outcome: found, recording: notFound }]))
     ),
     [asks, recordsNotFound(1), l.is({ state: "failed", failure: neverReceived }, 1)]
+  ]
+})
+
+const paid = { state: "succeeded" } as const
+/** A report, and what it finds. */
+const reports = (as: string, isKept: boolean, name: string | null, given: Partial<LateProof> = {}) =>
+  l.call((queue, id) =>
+    Effect.map(
+      queue.report(id, late(name === null ? null : reference(name), given)),
+      (reported) => assert.deepStrictEqual<object>(reported, { as, isKept })
+    )
+  )
+/** The same of a claim at this time. */
+const reportsSince = (isKept: boolean, minutes: number): l.Step => (scene) =>
+  Effect.gen(function*() {
+    const claimed_at = DateTime.add(yield* (yield* Queue).readClock, { minutes })
+    yield* reports("read", isKept, "r1", { claimed_at })(scene)
+  })
+
+l.tell("a late report", {
+  "tells whether the row holds the proof": [
+    [l.inState("indeterminate"), reports("read", true, null), reports("read", false, null, paid)],
+    [reports("read", false, null, { state: "failed" }), reports("read", true, "r1", paid), reports("read", true, "r1")],
+    [reports("read", false, "r2"), reports("read", true, null, { state: "submitted" })]
+  ],
+  "of another claim than the stored one puts the operation under review": [
+    [l.inState("indeterminate"), reportsSince(true, 0), l.is({ under_review: false })],
+    [reportsSince(false, -1), l.is({ under_review: true })]
+  ],
+  "of a success without a reference lets no not found end the operation": [
+    [l.inState("accepted"), l.claims([0], { sent_as: "by key" }), l.records("indeterminate"), l.pass("1 hour")],
+    [l.takeReads([0]), reports("read", true, null)],
+    l.changesNothing(
+      reports("read", false, null, paid),
+      l.refused(
+        l.call((queue, id) => queue.record(id, 3, found, recording({ fence_started_at: null, sent_as: "by key" }))),
+        "StaleOperation"
+      )
+    )
   ]
 })
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { contradicts, type FinalOutcome } from "../../../../src/services/rules/contradictions.ts"
+import { contradicts, type KnownOutcome } from "../../../../src/services/rules/contradictions.ts"
 import { reference } from "../../../fixtures/ledger/Queue.ts"
 
 const [theirs, other] = [reference("PAID-1"), reference("PAID-2")]
@@ -7,9 +7,9 @@ const unknown = { acknowledged: false, reference: null }
 const named = { acknowledged: true, reference: theirs }
 
 describe("A late proof", () => {
-  it("contradicts only another outcome, and a receipt or a reference of which the final state knows nothing", () => {
+  it("contradicts only another outcome, and a receipt or a reference of which the ledger knows nothing", () => {
     const expected: ReadonlyArray<
-      readonly [final: FinalOutcome, state: FinalOutcome["state"], reference: typeof theirs | null, is: boolean]
+      readonly [final: KnownOutcome, state: KnownOutcome["state"], reference: typeof theirs | null, is: boolean]
     > = [
       [{ state: "failed", ...unknown }, "succeeded", null, true],
       [{ state: "cancelled", ...unknown }, "succeeded", theirs, true],
@@ -32,7 +32,10 @@ describe("A late proof", () => {
       [{ state: "succeeded", ...named }, "succeeded", theirs, false],
       [{ state: "succeeded", ...named }, "succeeded", null, false],
       [{ state: "indeterminate", ...unknown }, "succeeded", theirs, false],
-      [{ state: "submitted", ...named }, "failed", null, false]
+      [{ state: "submitted", ...named }, "failed", null, false],
+      // A second order before the end.
+      [{ state: "submitted", ...named }, "submitted", other, true],
+      [{ state: "indeterminate", ...named }, "failed", other, false]
     ]
     for (const [final, state, reference, is] of expected) {
       assert.strictEqual(contradicts(final, { state, reference }), is, JSON.stringify([final, state, reference]))
