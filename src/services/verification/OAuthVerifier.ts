@@ -10,12 +10,14 @@ import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
 import {
+  type ClientId,
   externalIdentity,
   gatewayClientId,
   type GrantIdentity,
   isIdPrefix,
   IssuerClientId
 } from "../../domain/Grant.ts"
+import { makeCallLimit } from "../../oauth/CallLimit.ts"
 import { AuthorizationMisconfigured, type ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
 import { defaultDpopSettings, makeDpopProofVerifier, validateDpopSettings } from "../../oauth/DpopProof.ts"
@@ -25,6 +27,7 @@ import { type IssuerOptions, issuerSettings } from "../../oauth/Issuer.ts"
 import { claimedIssuer, makeAccessTokenVerifier, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
 import type { VerifyToken } from "../../oauth/TokenCache.ts"
 import { makeConfirm, type VerifiedToken } from "../../oauth/TokenClaims.ts"
+import { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type GrantProvisioning, makeGrantProvisioning, validateGrantProvisioning } from "./GrantProvisioning.ts"
 import { ProofReplay } from "./ProofReplay.ts"
 
@@ -175,7 +178,23 @@ const makeIntrospectedVerifier = Effect.fnUntraced(function*(options: Introspect
   )
 })
 
-const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
+/** Most writes of one client that a verification waits for. The limits of its running requests count only verified ones. */
+const maxWritesPerClient = 128
+
+/** Makes the limit of the writes of each client: of DPoP proofs and of grants. */
+const makeWriteLimit = () =>
+  makeCallLimit(
+    { max: Infinity, maxOfKey: maxWritesPerClient },
+    Effect.fail(
+      new StoreUnavailable({
+        cause: new Error(`the client waits for its maximum of ${maxWritesPerClient} writes of proofs and grants`)
+      })
+    )
+  )
+
+type WriteLimit = ReturnType<typeof makeWriteLimit>
+
+const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer, limitWrites: WriteLimit) {
   const { clientPrefix = "", grantProvisioning, issuer } = options
   yield* orMisconfigured(
     isIdPrefix(clientPrefix) ? null : `The client prefix of ${issuer} must be visible ASCII characters.`
@@ -184,13 +203,18 @@ const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
   const verify: VerifyToken = yield* options.tokens === "introspection"
     ? makeIntrospectedVerifier(options)
     : makeJwtVerifier(options)
-  const register = grantProvisioning === undefined
-    ? () => Effect.void
+  const provision = grantProvisioning === undefined
+    ? null
     : yield* makeGrantProvisioning(grantProvisioning, issuerSettings(options))
+  const register = (token: VerifiedToken, identity: GrantIdentity) =>
+    provision === null ? Effect.void : limitWrites(identity.client_id, provision(token, identity))
   return { clientPrefix, register, verify, isIntrospected: options.tokens === "introspection" }
 })
 
-const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrained = "optional" }: SenderOptions) {
+const makeSenderCheck = Effect.fnUntraced(function*(
+  { dpop = {}, senderConstrained = "optional" }: SenderOptions,
+  limitWrites: WriteLimit
+) {
   const settings = {
     ...defaultDpopSettings,
     ...dpop.algorithms === undefined ? {} : { algorithms: dpop.algorithms },
@@ -201,9 +225,9 @@ const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrain
   yield* orMisconfigured(validateDpopSettings(settings))
   const confirm = makeConfirm({ senderConstrained, verifyDpopProof: yield* makeDpopProofVerifier(settings) })
   const replay = yield* ProofReplay
-  const check = Effect.fnUntraced(function*(token: VerifiedToken, credential: Credential) {
+  const check = Effect.fnUntraced(function*(token: VerifiedToken, credential: Credential, client: ClientId) {
     const use = yield* confirm(token, credential)
-    if (use !== null && !(yield* replay.remember(use))) {
+    if (use !== null && !(yield* limitWrites(client, replay.remember(use)))) {
       return yield* new InvalidDpopProof({ reason: "was used before" })
     }
   })
@@ -224,16 +248,17 @@ export const acceptedBy = (options: IssuersOptions): AcceptedCredentialsShape =>
  */
 export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOptions) {
   yield* orMisconfigured(validateIssuers(options.issuers))
+  const limitWrites = makeWriteLimit()
   const issuers = new Map(
     yield* Effect.forEach(
       options.issuers,
-      (issuer) => Effect.map(makeIssuer(issuer), (made) => [issuer.issuer, made] as const)
+      (issuer) => Effect.map(makeIssuer(issuer, limitWrites), (made) => [issuer.issuer, made] as const)
     )
   )
   const introspected = [...issuers.values()].find(({ isIntrospected }) => isIntrospected)
   const [first] = issuers.values()
   const onlyJwt = issuers.size === 1 && introspected === undefined ? first : undefined
-  const sender = yield* makeSenderCheck(options)
+  const sender = yield* makeSenderCheck(options, limitWrites)
   const identityOf = yield* makeIdentities
 
   /** A token of an unknown issuer is sent to no server, because it may be another service's secret. */
@@ -249,7 +274,7 @@ export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOpt
     if (issuer === undefined) return yield* new InvalidCredential()
     const verified = yield* issuer.verify(credential.token, credential.resource)
     const identity = yield* identityOf(verified, issuer.clientPrefix)
-    yield* sender.check(verified, credential)
+    yield* sender.check(verified, credential, identity.client_id)
     yield* issuer.register(verified, identity)
     return identity
   })

@@ -72,6 +72,15 @@ export const tokens: ReadonlyArray<Plant> = [
       "Effect.timeoutOption(Deferred.await(ended), left)"
     )
     .foundBy(unit("oauth/KeySet", "256 requests at most")),
+  plant("no client takes all slots with fresh DPoP proofs", verifier)
+    .edit("limitWrites(client, replay.remember(use))", "replay.remember(use)")
+    .foundBy(unit("services/verification/ClientWrites")),
+  plant("no client takes all slots with the first tokens of grants", verifier)
+    .edit("limitWrites(identity.client_id, provision(token, identity))", "provision(token, identity)")
+    .foundBy(unit("services/verification/ClientWrites")),
+  plant("the writes of one client never take the places of another", verifier)
+    .edit("{ max: Infinity, maxOfKey: maxWritesPerClient }", "{ max: maxWritesPerClient }")
+    .foundBy(unit("services/verification/ClientWrites")),
   plant("an introspected token is good only when active is true", introspection)
     .edit("answer[\"active\"] === true && isAccessToken(answer)", "isAccessToken(answer)")
     .foundBy(unit("oauth/Introspection")),
@@ -167,8 +176,8 @@ export const tokens: ReadonlyArray<Plant> = [
     .foundBy(system("authorization/SeveralIssuers", "are asked only about their own tokens")),
   plant("a grant is registered only for a sender that was checked", verifier)
     .edit(
-      "    yield* sender.check(verified, credential)\n    yield* issuer.register(verified, identity)\n",
-      "    yield* issuer.register(verified, identity)\n    yield* sender.check(verified, credential)\n"
+      "    yield* sender.check(verified, credential, identity.client_id)\n    yield* issuer.register(verified, identity)\n",
+      "    yield* issuer.register(verified, identity)\n    yield* sender.check(verified, credential, identity.client_id)\n"
     )
     .foundBy(unit("services/verification/GrantProvisioning")),
   plant("the prefix of an issuer always begins the ids of its clients", verifier)
