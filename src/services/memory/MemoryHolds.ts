@@ -5,7 +5,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import { type Operation, type OperationId, StaleOperation } from "../../domain/Operation.ts"
+import { type Operation, type OperationId } from "../../domain/Operation.ts"
 import { type ReviewTerms, StillHeld } from "../../domain/Submission.ts"
 import type { HeldAll } from "../queue/Holds.ts"
 import { approvalEvidence } from "../rules/approvals.ts"
@@ -17,7 +17,7 @@ import {
   restartEvidence,
   rollbackEvidence
 } from "../rules/ledgerRules.ts"
-import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
+import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
 import type { MemoryRecord } from "./MemoryRecords.ts"
 import {
   awaitsApproval,
@@ -37,11 +37,10 @@ export const makeHolds = (table: MemoryQueueTable) => {
   const { memory, millis, now, records, update } = table
 
   const released = (record: MemoryRecord): Operation => {
-    const awaits = awaitsApproval(record)
-    const staysHeld = awaits || record.hold_outlasts_approval
+    const staysHeld = awaitsApproval(record)
     return update({
       ...record,
-      operation: { ...record.operation, under_review: awaits && record.operation.under_review },
+      operation: { ...record.operation, under_review: staysHeld && record.operation.under_review },
       timeline: memory.cluster.timeline,
       hold_placed: staysHeld,
       unsent_in: staysHeld ? memory.cluster.holds : null,
@@ -91,14 +90,6 @@ export const makeHolds = (table: MemoryQueueTable) => {
         })
     })
 
-  const releaseUnsent = (id: OperationId, send_before: DateTime.Utc) =>
-    withRecord(memory, id, (record) => {
-      const { revision: actual } = record.operation
-      return mayRelease(record) && !isForeign(record, send_before)
-        ? Effect.asVoid(Effect.sync(() => released(record)))
-        : Effect.fail(new StaleOperation({ id, expected: 1, actual }))
-    })
-
   const releaseAll = Effect.sync(() =>
     records().filter((record) =>
       isPresentLedger(memory) && isHeld(record, memory.cluster.timeline) && !record.acknowledged
@@ -118,7 +109,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
   /** Memory is lost with its process, so it is never moved and needs no settings. */
   const prepare = Effect.succeed({ moved: false })
 
-  return { statements: { prepare, hold, release, releaseUnsent, releaseAll, holdAll }, placed, released }
+  return { statements: { prepare, hold, release, releaseAll, holdAll }, placed, released }
 }
 
 /** A take-over that a rollback lost may send for so long, in milliseconds. */

@@ -1,14 +1,7 @@
 /** Held operations: what holds accepted operations, and what releases them. */
 import * as Context from "effect/Context"
-import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
-import type {
-  IllegalTransition,
-  Operation,
-  OperationId,
-  OperationNotFound,
-  StaleOperation
-} from "../../domain/Operation.ts"
+import type { IllegalTransition, Operation, OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import type { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
@@ -52,16 +45,6 @@ export class Holds extends Context.Service<Holds, {
   readonly release: (
     id: OperationId
   ) => Effect.Effect<Operation, OperationNotFound | StillHeld | IllegalTransition | StoreUnavailable>
-  /**
-   * Does the same after a status read proved that the provider never received the operation. `send_before` is that of the read. What an
-   * operator holds stays held, with this proof.
-   * Fails with `StaleOperation` if it differs by now: the operation may have been released, claimed and held again. It also
-   * fails while the earlier claim holder may still send the operation. The next read may prove it again.
-   */
-  readonly releaseUnsent: (
-    id: OperationId,
-    send_before: DateTime.Utc
-  ) => Effect.Effect<void, OperationNotFound | StaleOperation | StoreUnavailable>
   /**
    * Releases all held operations, and returns how many. For a failover that is known to have lost nothing. Acknowledged
    * operations stay held, those of a `hold`, and those that wait for an approval: each needs a release of its own.

@@ -55,7 +55,7 @@ export const approvals: ReadonlyArray<Plant> = [
     .edit("${needsDecision} AND NOT o.hold_outlasts_approval THEN", "${needsDecision} THEN")
     .foundBy(postgres("services/ledger/ApprovalsInPostgres", "wait in a queue of operators")),
   plant("a release ends the hold of an operator on an operation that waits", holdsFile)
-    .edit(" OR NOT ${needsDecision} OR o.hold_outlasts_approval)", " OR NOT ${needsDecision})")
+    .edit("AND (NOT ${needsDecision} OR o.hold_outlasts_approval)\n", "AND NOT ${needsDecision}\n")
     .foundBy(...holdTests),
   plant("an approval has one decision", file)
     .edit("IF OLD.state <> 'pending' OR NEW.state = 'pending' THEN", "IF NEW.state = 'pending' THEN")

@@ -61,7 +61,7 @@ export const holds: ReadonlyArray<Plant> = [
     )
     .foundBy(postgres("services/queue/ConcurrentClaims", "is left to the holder of the lock")),
   plant("a held operation is released only once its earlier claim holder can send it no more", holdsFile)
-    .edit("(${isExamined} AND o.send_before <= now()\n", "(${isExamined}\n")
+    .edit("(${isExamined} AND o.send_before <= now() AND NOT", "(${isExamined} AND NOT")
     .foundBy(story("is released only once no process can send it")),
   plant(
     "a held operation is cancelled only if it was held before any claim, in the present history of the ledger",
@@ -91,17 +91,8 @@ export const holds: ReadonlyArray<Plant> = [
     )
     .foundBy(story("or may have been before a failover")),
   plant("an acknowledged operation is never released", holdsFile)
-    .edit(
-      "    AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
-      "    AND ($2::timestamptz IS NULL OR o.send_before = $2)"
-    )
+    .edit("o.send_before <= now() AND NOT o.acknowledged\n", "o.send_before <= now()\n")
     .foundBy(story("what the provider has acknowledged")),
-  plant("a status read releases only the hold that it examined", holdsFile)
-    .edit(
-      "NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
-      "NOT o.acknowledged AND $2::timestamptz IS NOT DISTINCT FROM $2::timestamptz"
-    )
-    .foundBy(story("a status read releases only the hold")),
   plant("a release of all never releases an acknowledged operation", holdsFile)
     .edit(
       "< (SELECT ledger_timeline()) AND NOT o.acknowledged\n    AND NOT EXISTS",
@@ -247,18 +238,12 @@ export const holds: ReadonlyArray<Plant> = [
       postgres("services/ledger/Approvals", "ends no hold of an operator"),
       postgres("services/operators/OperatorActions", "holds what waits for an approval")
     ),
-  plant("a status read ends no hold of an operator", holdsFile)
-    .edit("releasedExcept(`(${heldByOperator} AND $2 IS NOT NULL)`)", "releasedExcept(\"false\")")
-    .foundBy(operatorHold, postgres("services/ledger/Approvals", "ends no hold of an operator")),
   plant("a proof leaves held what an operator holds", holdsFile)
     .edit("hold_placed = (${awaitsApproval} OR ${keepsHold})", "hold_placed = ${awaitsApproval}")
-    .foundBy(operatorHold),
-  plant("in memory, a proof leaves held what an operator holds", "src/services/memory/MemoryHolds.ts")
-    .edit("const staysHeld = awaits || record.hold_outlasts_approval\n", "const staysHeld = awaits\n")
-    .foundBy(operatorHold),
+    .foundBy(postgres("cluster/witness/Verifications", "releases only what the timeline alone holds")),
   plant("the database takes a proof of what an operator holds", operatorHolds)
     .edit("(OLD.approval = 'pending' OR OLD.hold_outlasts_approval)", "OLD.approval = 'pending'")
-    .foundBy(operatorHold),
+    .foundBy(oldHolds("ends with no release")),
   plant("no release of an earlier version ends an operator's hold", operatorHolds)
     .edit("IF OLD.hold_placed AND OLD.hold_outlasts_approval AND NEW", "IF false AND NEW")
     .foundBy(oldHolds("ends with no release")),

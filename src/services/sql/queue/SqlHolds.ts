@@ -28,8 +28,6 @@ import {
   placeHold,
   presentHome
 } from "../queueFragments.ts"
-import { failStale } from "./SqlOutcomes.ts"
-import { toDate } from "./SubmissionRow.ts"
 
 /** Why an operation was neither held nor released. */
 interface HoldRow extends OperationRow {
@@ -84,7 +82,7 @@ export const makeHolds = Effect.gen(function*() {
     })
 
   const release = Effect.fn("Holds.release")(function*(id: OperationId) {
-    const [released] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, null]))
+    const [released] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id]))
     if (released !== undefined) return fromRow(released)
     const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
     if (row === undefined) return yield* new OperationNotFound({ id })
@@ -93,18 +91,10 @@ export const makeHolds = Effect.gen(function*() {
     return yield* releaseResult(fromRow(row), { ...row, send_before })
   })
 
-  const releaseUnsent = Effect.fn("Holds.releaseUnsent")(
-    function*(id: OperationId, send_before: DateTime.Utc) {
-      const rows = yield* orUnavailable(sql.unsafe(releaseStatement, [id, toDate(send_before)]))
-      if (rows.length === 0) yield* failStale(sql, id, 1)
-    }
-  )
-
   return {
     prepare,
     hold,
     release,
-    releaseUnsent,
     releaseAll: untimed(Effect.map(sql.unsafe(releaseAllStatement), ({ length }) => length)),
     holdAll: untimed(holdEverything),
     /** The same after a condition, in the same transaction. Null: it does not hold. */
@@ -179,16 +169,14 @@ const releaseAllStatement = `
   RETURNING 1`
 
 /**
- * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more. An operator
- * also releases one that was provably never sent, and ends the hold of an operator; a status read leaves that. One that waits for an approval
- * waits on. `$2` is the `send_before` that a status read found: if it differs, the operation was released and held again since.
+ * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more, or one that was
+ * provably never sent. The hold of an operator ends. One that waits for an approval waits on.
  */
 const releaseStatement = `
-  UPDATE operations o SET ${releasedExcept(`(${heldByOperator} AND $2 IS NOT NULL)`)}
-  WHERE o.id = $1 AND o.state = 'accepted' AND (${isExamined} AND o.send_before <= now()
-    AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
-    OR $2 IS NULL AND o.hold_placed AND ${isUnsent})
-    AND ($2 IS NOT NULL OR NOT ${needsDecision} OR o.hold_outlasts_approval)
+  UPDATE operations o SET ${releasedExcept("false")}
+  WHERE o.id = $1 AND o.state = 'accepted' AND (${isExamined} AND o.send_before <= now() AND NOT o.acknowledged
+    OR o.hold_placed AND ${isUnsent})
+    AND (NOT ${needsDecision} OR o.hold_outlasts_approval)
   RETURNING ${publicColumns}`
 
 const holdStatement = `

@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import { Backstage } from "../../../fixtures/ledger/Backstage.ts"
 import { operationIn, PostgresLedger } from "../../../fixtures/ledger/Ledger.ts"
-import { claimIds, issueAtNewProvider } from "../../../fixtures/ledger/Queue.ts"
+import { claimIds, issueAtNewProvider, readTerms } from "../../../fixtures/ledger/Queue.ts"
 import { Queue } from "../../../fixtures/ledger/QueueServices.ts"
 import { attempt, inModes } from "../../../fixtures/postgres/RawSql.ts"
 
@@ -14,6 +14,10 @@ const oldRelease =
   `UPDATE operations SET timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
     waiting = false, send_before = NULL, under_review = false, reviewed_at = now(), reading_since = NULL
   WHERE id = $1 RETURNING hold_placed, hold_outlasts_approval, is_unsent(operations) AS unsent`
+/** As a later one, which kept the hold, and its proof. */
+const oldProof =
+  `UPDATE operations o SET timeline = ledger_timeline(), unsent_in = h.history, examined_timeline = NULL, send_before = NULL
+  FROM ledger_home h WHERE o.id = $1 RETURNING is_unsent(o) AS unsent`
 const oldHold = "UPDATE operations SET hold_placed = true, examined_timeline = NULL, due_at = now() WHERE id = $1"
 const backfill = /^UPDATE operations[^;]*;/m.exec(fs.readFileSync("migrations/0048_operator_holds.sql", "utf8"))![0]
 
@@ -33,6 +37,10 @@ layer(PostgresLedger, { excludeTestServices: true })("an operator's hold beside 
         assert.deepStrictEqual(yield* attempt(mode, oldRelease, [id]), [{ ...kept, unsent: false }], "no new proof")
         yield* Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(oldRelease, [id]))
         assert.deepStrictEqual(yield* claimIds(provider), [])
+        yield* queue.holdAll
+        yield* queue.takeHeld(provider, 1, readTerms)
+        yield* Backstage.use(({ pass }) => pass(readTerms.rescue_after))
+        assert.deepStrictEqual(yield* attempt(mode, oldProof, [id]), [{ unsent: true }])
         const free = { hold_placed: false, hold_outlasts_approval: false, unsent: true }
         const { id: other } = yield* operationIn(identity, "accepted")
         assert.deepStrictEqual(
