@@ -65,7 +65,7 @@ const stepOf = ({ groups: all, has_witness, is_compared, last_hold }: HeldOperat
   const open = groups.filter(({ reason }) => reason !== "acknowledged")
   if (open.length === 0) return "wait: status reads settle what the providers confirmed"
   if (open.some(({ count, examined }) => examined < count)) {
-    return "wait until the workers have examined all of them; status reads settle or release what the providers prove"
+    return "wait until the workers have examined all of them; status reads settle what the providers prove"
   }
   if (last_hold?.result !== "missing" && open.every(({ reason }) => reason === "hold_placed")) {
     return "operations show ID tells of each whether it was never sent: then release or cancel it. Ask the providers about the others"
