@@ -218,6 +218,8 @@ export class Accounts {
     if (isFindable) return state === "submitted" && provider.truthOf(id).outcome === "pending"
     if (this.#simulation.judge.wasSent(id)) return true
     if (isFree(record, database.memory.cluster.timeline)) return false
+    // Only a person or the witness releases a held operation.
+    if (state === "accepted") return true
     const { fences, window } = provider.traits
     return window === null && !(fences && state === "indeterminate" && record.send_before !== null)
   }
