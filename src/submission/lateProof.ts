@@ -48,6 +48,7 @@ export const keepLateProof = (
     if (reported?.as === "claimed") {
       return yield* logLostProof(about, proof, "another worker has claimed the operation, and may send it again")
     }
+    if (reported?.as === "held") yield* Effect.annotateLogs(Effect.logWarning(heldAgain), factsOf(about, proof))
     const known = yield* whileUnavailable(withinStore(outcomes.contradict(id, proof)), mayRepeat)
     if (known === null) {
       return reported === null || reported.isKept ? undefined : yield* logLostProof(about, proof, notShown)
@@ -71,3 +72,6 @@ export const keepLateProof = (
 
 const notShown =
   "the operation is not final, and the answer has no reference, or is of another claim than the recorded one"
+
+const heldAgain =
+  "An operation that may have been sent is accepted again: it is held until an operator releases it alone. Ask the provider first"

@@ -107,13 +107,17 @@ const holdFacts = (hold: Hold, unsent: boolean, now: DateTime.Utc): ReadonlyArra
     label: "cause",
     value: hold.kind === "approval"
       ? hold.by_operator === true
-        ? "it waits for an approval, and an operator holds it"
+        ? "it waits for an approval, and an operator or a late report holds it"
         : "it waits for an approval"
       : hold.kind === "failover"
-      ? `the timeline of the database changed${hold.by_operator === true ? ", and an operator holds it" : ""}`
-      : unsent || hold.by_operator === true
+      ? `the timeline of the database changed${
+        hold.by_operator === true ? ", and an operator or a late report holds it" : ""
+      }`
+      : unsent
       ? "an operator"
-      : "a move of the ledger, a hold of all, a late report or a comparison with the witness"
+      : hold.by_operator === true
+      ? "an operator or a late report"
+      : "a move of the ledger, a hold of all or a comparison with the witness"
   },
   ...unsent ? [] : [{ label: "examined", value: yesNo(hold.examined) }],
   {

@@ -73,7 +73,7 @@ export const Hold = Schema.Struct({
   examined: Schema.Boolean,
   /** When it can be released at the earliest if it is not `unsent`. Null: not examined yet, or its provider confirmed that it received it. */
   releasable_from: Schema.NullOr(Timestamp),
-  /** An operator holds it, so only a release of this operation ends the hold: no approval, and no proof. */
+  /** An operator or a late report holds it, so only a release of this operation ends the hold: no approval, and no proof. */
   by_operator: Schema.optionalKey(Schema.Literal(true))
 })
 export type Hold = typeof Hold.Type

@@ -148,8 +148,8 @@ const causes = {
 } as const
 const operatorCauses = {
   ...causes,
-  placed: "An operator holds it.",
-  failover: `${causes.failover} An operator holds it, too.`
+  placed: "An operator or a late report holds it.",
+  failover: `${causes.failover} An operator or a late report holds it, too.`
 } as const
 
 const actionOnHeld = (situation: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
@@ -157,7 +157,9 @@ const actionOnHeld = (situation: Situation, hold: Hold, now: DateTime.Utc): Next
   const at = unlessPast(schedule.due_at, now)
   const cause = hold.by_operator === true ? operatorCauses[hold.kind] : causes[hold.kind]
   if (hold.kind === "approval") {
-    const held = hold.by_operator === true ? " An operator holds it, so an approval leaves it held." : ""
+    const held = hold.by_operator === true
+      ? " An operator or a late report holds it, so an approval leaves it held."
+      : ""
     const reason = `${cause} Without a decision in time it is cancelled.${held}`
     return { by: "operator", action: "Its resource owner or an operator approves or denies it.", at: null, reason }
   }

@@ -288,7 +288,13 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
       const isForeignClaim = state !== "accepted" && hasClaimAfter(found, proof.claimed_at)
       const sent_as = namesNoOrder(proof) ? null : found.sent_as
       const known = { ...withReference(found, proof.reference), sent_as, due_at: table.millis() }
-      const held = { ...known, hold_placed: true, examined_timeline: null, unsent_in: null }
+      const held = {
+        ...known,
+        hold_placed: true,
+        hold_outlasts_approval: true,
+        examined_timeline: null,
+        unsent_in: null
+      }
       const stored = state === "accepted"
         ? withReview(held, true)
         : withReview(known, isOtherReference(found, proof.reference) || isForeignClaim)

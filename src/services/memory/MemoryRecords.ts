@@ -37,7 +37,7 @@ export interface MemoryRecord {
   readonly waiting: boolean
   readonly timeline: number
   readonly hold_placed: boolean
-  /** An operator holds it, while it is accepted. */
+  /** An operator or a late report holds it, while it is accepted. */
   readonly hold_outlasts_approval: boolean
   /** The value of `cluster.holds` in which an operator held the operation before any claim; null if nothing proves that. */
   readonly unsent_in: number | null

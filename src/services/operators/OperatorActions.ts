@@ -106,7 +106,7 @@ export class OperatorActions extends Context.Service<OperatorActions, {
   )
 }
 
-/** How many operations a release of all released, and how many stay held because an operator holds them. */
+/** How many operations a release of all released, and how many stay held because an operator or a late report holds them. */
 export interface ReleasedAll {
   readonly released: number
   readonly held_by_operators: number

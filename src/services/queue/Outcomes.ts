@@ -55,8 +55,8 @@ export class Outcomes extends Context.Service<Outcomes, {
   /**
    * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
    * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, or because a person released
-   * it, is held. One that has another reference keeps that, and is put under review. So is one of another claim. After the proof of an order
-   * without a reference, no "not found" and no fence proves anything.
+   * it, is held until its own release. One that has another reference keeps that, and is put under review. So is one of another claim. After
+   * the proof of an order without a reference, no "not found" and no fence proves anything.
    */
   readonly report: (id: OperationId, proof: LateProof) => Effect.Effect<Reported, StoreUnavailable>
   /**

@@ -46,7 +46,7 @@ export const awaitsApproval = "(o.state = 'accepted' AND coalesce(o.approval = '
 /** Only its decision ends the hold. What a failover or a move may have lost is released first, and then waits for its decision. */
 export const needsDecision = `(${awaitsApproval} AND is_unsent(o))`
 
-/** An operator holds it: `migrations/0048_operator_holds.sql`. No approval and no proof ends that, only the release of this operation. */
+/** An operator or a late report holds it: `migrations/0048_operator_holds.sql`. No approval and no proof ends that, only the release of this operation. */
 export const heldByOperator = "(o.state = 'accepted' AND o.hold_placed AND o.hold_outlasts_approval)"
 
 /** An operator may hold it, also if something else holds it. */

@@ -141,6 +141,18 @@ export const holds: ReadonlyArray<Plant> = [
   plant("no status is read of a held operation that was provably never sent", statusReads)
     .edit("NOT d.unsent AND ${standing(\"read\")} AS active", "${standing(\"read\")} AS active")
     .foundBy(story("needs no status read")),
+  plant("a release of all leaves held what a worker reports as sent", "src/services/sql/queue/SqlOutcomes.ts")
+    .edit(
+      "hold_outlasts_approval = o.hold_outlasts_approval OR o.state = 'accepted'",
+      "hold_outlasts_approval = o.hold_outlasts_approval"
+    )
+    .foundBy(story("a release of all leaves held what a worker")),
+  plant("in memory, a release of all leaves held what a worker reports as sent", "src/services/memory/MemoryClaims.ts")
+    .edit("        hold_outlasts_approval: true,\n", "")
+    .foundBy(unit("submission/LateProof", "until its own release")),
+  plant("the log tells that a sent operation is accepted again", "src/submission/lateProof.ts")
+    .edit("reported?.as === \"held\"", "false")
+    .foundBy(unit("submission/LateProof", "until its own release")),
   plant("a report of a late outcome holds an operation that is accepted again", "src/services/sql/queue/SqlOutcomes.ts")
     .edit(
       "hold_placed = (o.state = 'accepted'), examined_timeline = NULL",
@@ -263,7 +275,7 @@ export const holds: ReadonlyArray<Plant> = [
     .edit("row.hold_placed && !(row.by_operator && row.is_of_other_timeline)", "row.hold_placed")
     .foundBy(postgres("services/operators/OperationViews", "is held and releasable as the queue says")),
   plant("the next action names a failover and the operator who holds", "src/domain/operators/nextAction.ts")
-    .edit("  failover: `${causes.failover} An operator holds it, too.`\n", "")
+    .edit("  failover: `${causes.failover} An operator or a late report holds it, too.`\n", "")
     .foundBy(unit("domain/operators/NextAction", "an operation that a failover and an operator hold")),
   plant("a release of all neither releases nor proves what an operator holds", holdsFile)
     .edit(" AND NOT ${heldByOperator}\n", "\n")

@@ -126,10 +126,10 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   assert.lengthOf(yield* queue.takeHeld(provider, 10, readTerms), 2)
   yield* queue.recordHeld(held.id, 1, { state: "succeeded" }, recording())
   assert.strictEqual((yield* Effect.flip(queue.release(released.id)))._tag, "StillHeld")
-  yield* queue.report(released.id, late(null))
   assert.strictEqual(yield* queue.releaseAll, 1)
   yield* ledger.review(released.id, true)
   yield* ledger.cancel(released.id, null)
+  yield* queue.report(released.id, late(null))
   const before = yield* feed.now
   assert.isAtLeast((yield* queue.holdAll).held, 0)
   assert.strictEqual((yield* Effect.flip(feed.sinceInLedger(before, 10)))._tag, "ChangeTokenExpired")

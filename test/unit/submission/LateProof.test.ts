@@ -317,6 +317,27 @@ describe("The proof of an operation that is accepted again", () => {
       yield* isHeldAgain(world, id, 1)
     }))
 
+  it.effect("as a success without a reference holds it until its own release, and the log tells it", () =>
+    Effect.gen(function*() {
+      const world: World = yield* makeWorld({
+        submit: (_, { id }) =>
+          Effect.sync(() => {
+            world.memory.operations.set(id, before)
+            world.memory.cluster.timeline++
+            return SubmissionAnswer.Succeeded(nameless)
+          })
+      })
+      const id = yield* world.acceptOne
+      const before = world.recordOf(id)
+      yield* world.work
+      assert.strictEqual(yield* world.queue.releaseAll, 0)
+      yield* world.work
+      assert.lengthOf(world.attempts, 1)
+      const told = world.logs.filter(({ message }) => /is accepted again: it is held/.test(String(message)))
+      assert.deepStrictEqual(told.map(({ level }) => level), ["WARN"])
+      assert.deepStrictEqual(errorsOf(world).map(({ message }) => message), [lost])
+    }))
+
   for (const way of ["release", "releaseAll"] as const) {
     it.effect(`as a status read holds it after a ${way} meanwhile`, () =>
       Effect.gen(function*() {

@@ -155,11 +155,12 @@ const isOfOtherClaim = `(o.state <> 'accepted' AND EXISTS (
         AND h.at > $3::timestamptz + interval '1 millisecond'
     ))`
 
-/** Only accepted operations are held. Of one in another state, both columns of the hold stay as they are. */
+/** Only accepted operations are held. Of one in another state, the columns of the hold stay as they are. No release of all ends the hold. */
 const reportStatement = `
   UPDATE operations o
   SET due_at = now(), reference = coalesce(o.reference, $2), sent_as = CASE WHEN $4 THEN NULL ELSE o.sent_as END,
     under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false) OR ${isOfOtherClaim},
+    hold_outlasts_approval = o.hold_outlasts_approval OR o.state = 'accepted',
     hold_placed = (o.state = 'accepted'), examined_timeline = NULL, unsent_in = NULL
   WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')
   RETURNING o.state, o.acknowledged, o.reference, ${isOfOtherClaim} AS "isForeign"`

@@ -150,7 +150,12 @@ layer(Search, { excludeTestServices: true })("an operation in the view of operat
       yield* waitOut(provider)
       const acknowledged = yield* detail(id)
       assert.isTrue(acknowledged.acknowledged)
-      assert.deepStrictEqual(acknowledged.schedule.hold, { kind: "placed", examined: true, releasable_from: null })
+      assert.deepStrictEqual(acknowledged.schedule.hold, {
+        kind: "placed",
+        examined: true,
+        releasable_from: null,
+        by_operator: true
+      })
       assert.include(acknowledged.next.reason, "never released")
     }))
 

@@ -114,16 +114,20 @@ const expectations: ReadonlyArray<Expectation> = [
     .acts("reconciler", null, "It cannot be released before the examination."),
   when("an operation that a failover and an operator hold")
     .is(held({ kind: "failover", examined: false, releasable_from: null, by_operator: true }))
-    .acts("reconciler", null, "may have lost a claim. An operator holds it, too. It cannot be released before"),
+    .acts(
+      "reconciler",
+      null,
+      "may have lost a claim. An operator or a late report holds it, too. It cannot be released before"
+    ),
   when("an operation that waits for an approval, and that an operator holds")
     .is(held({ kind: "approval", examined: false, releasable_from: null, by_operator: true }))
-    .acts("operator", null, "An operator holds it, so an approval leaves it held."),
+    .acts("operator", null, "An operator or a late report holds it, so an approval leaves it held."),
   when("an operation that was held before any claim")
     .is(held({ examined: false, releasable_from: null }, {}, { unsent: true }))
     .acts("operator", null, "An operator holds it, and it was never sent."),
   when("a held operation that is not examined, and that an operator holds")
     .is(held({ examined: false, releasable_from: null, by_operator: true }))
-    .acts("reconciler", null, "An operator holds it. It cannot be released before the examination."),
+    .acts("reconciler", null, "An operator or a late report holds it. It cannot be released before the examination."),
   when("an examined operation that may still be sent")
     .is(held({ releasable_from: future }, { under_review: true }, { due_at: later }))
     .acts("operator", future, "Until then an earlier claim holder may send it, if there is one. Status reads go on."),
