@@ -1,4 +1,4 @@
-/** Limits of calls that wait for the same server or store, so that they never hold all slots of the gateway. */
+/** Limits of calls that wait for the same server or store, so that those of one issuer or client cannot hold all slots of the gateway. */
 import * as Effect from "effect/Effect"
 
 /**

@@ -314,8 +314,8 @@ export const createListener = (options: ListenerOptions): Listener => {
   // response for ever.
   const count = metrics === null ? null : countRequests(metrics)
   server.onRequest = (request, response) => {
-    // Node has read up to 64 KiB of requests, and emits them all.
-    if (connections.get(request.socket)?.start(response) === false) {
+    // Node has read up to 64 KiB of requests, and emits them all, also after an answer that ends the connection.
+    if (connections.get(request.socket)?.start(response) !== true) {
       request.socket.destroy()
       return false
     }

@@ -100,12 +100,6 @@ export const attacks: ReadonlyArray<Plant> = [
   plant("the bytes of all arriving bodies are bounded", lifecycle)
     .edit("return bodyBytes <= options.maxBodyBytes", "return bytes <= options.maxBodyBytes")
     .foundBy(unit("server/gate/UnfinishedBodies")),
-  plant(
-    "the proxy of the example bounds the credentials that an address may have refused",
-    "deploy/haproxy/haproxy.cfg"
-  )
-    .edit("http-response sc-inc-gpc0(0) if { status 401 }", "http-response sc-inc-gpc0(0) if { status 500 }")
-    .foundBy(system("deploy/Cluster", "lets no client name a certificate")),
   plant("the proxy of the example removes forwarded certificates of clients", "deploy/haproxy/haproxy.cfg")
     .edit("http-request del-header Client-Cert", "http-request del-header Client-Certificate")
     .foundBy(system("deploy/Cluster", "lets no client name a certificate")),
@@ -354,6 +348,9 @@ export const attacks: ReadonlyArray<Plant> = [
       "    if (this.listenerCount(\"request\") > 0 && !this.onRequest(request, response)) return true\n"
     )
     .foundBy(unit("node/http/NodeListener", "lack their responses")),
+  plant("no request runs after the answer that ends its connection", listener)
+    .edit("?.start(response) !== true", "?.start(response) === false")
+    .foundBy(unit("node/http/NodeListener", "after the answer that ends its connection")),
   plant("a fault in a body is answered at once", listener)
     .edit("    if (req.complete) return isOver", "    if (req.url !== \"\") return isOver")
     .foundBy(unit("server/gate/MalformedHttp", "is 400 in a body, too")),

@@ -73,6 +73,28 @@ describe("A listener", () => {
       }
     }))
 
+  it.live("runs no request that comes after the answer that ends its connection", () =>
+    Effect.gen(function*() {
+      const server = makeListener()
+      server.headersTimeout = 100
+      const { port, sockets } = yield* listening(server)
+      let running = 0
+      server.on("request", (_request, response) => {
+        running++
+        response.end()
+      })
+      let received = ""
+      const client = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {})
+      client.on("data", (data) => received += String(data))
+      client.write(get)
+      yield* until(() => received.includes("200"))
+      client.write(get.slice(0, 10))
+      yield* until(() => received.includes("408"))
+      client.write(get.slice(10) + get)
+      yield* until(() => sockets.size === 0)
+      assert.strictEqual(running, 1)
+    }))
+
   it("gives a handler that reads a body an empty one, if the request has none", async () => {
     const { server, url } = await listen()
     const echo = Effect.map(
