@@ -169,7 +169,7 @@ const heldFrom = (from: number, terms: ClaimTerms) => ({
 /** See `isOfOtherClaim` of the SQL queue. */
 const hasClaimAfter = ({ history }: MemoryRecord, claimed_at: DateTime.Utc | null): boolean =>
   history.some(({ at, to }) =>
-    claimed_at !== null && to === "submitting" && at.epochMilliseconds > claimed_at.epochMilliseconds + 1
+    claimed_at !== null && to === "submitting" && at.epochMilliseconds > claimed_at.epochMilliseconds + 5000
   )
 
 /** The provider has named an order since the status read behind a result. */

@@ -171,6 +171,9 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("a late report of another claim begins a review", outcomesFile)
     .edit("false) OR ${isOfOtherClaim},", "false),")
     .foundBy(postgres("services/queue/LateProof", "of another claim than")),
+  plant("a late report of the stored claim begins no review", outcomesFile)
+    .edit("interval '5 seconds'", "interval '1 millisecond'")
+    .foundBy(postgres("services/queue/LateProof", "of another claim than")),
   plant("after a late success without a reference, no not found ends the operation", outcomesFile)
     .edit("CASE WHEN $4 THEN NULL ELSE o.sent_as END", "o.sent_as")
     .foundBy(postgres("services/queue/LateProof", "lets no not found")),

@@ -130,10 +130,10 @@ const reports = (as: string, isKept: boolean, name: string | null, given: Partia
       (reported) => assert.deepStrictEqual<object>(reported, { as, isKept })
     )
   )
-/** The same of a claim at this time. */
-const reportsSince = (isKept: boolean, minutes: number): l.Step => (scene) =>
+/** The same of a claim whose statement began this long ago. */
+const reportsSince = (isKept: boolean, seconds: number): l.Step => (scene) =>
   Effect.gen(function*() {
-    const claimed_at = DateTime.add(yield* (yield* Queue).readClock, { minutes })
+    const claimed_at = DateTime.add(yield* (yield* Queue).readClock, { seconds: -seconds })
     yield* reports("read", isKept, "r1", { claimed_at })(scene)
   })
 
@@ -144,8 +144,8 @@ l.tell("a late report", {
     [reports("read", false, "r2"), reports("read", true, null, { state: "submitted" })]
   ],
   "of another claim than the stored one puts the operation under review": [
-    [l.inState("indeterminate"), reportsSince(true, 0), l.is({ under_review: false })],
-    [reportsSince(false, -1), l.is({ under_review: true })]
+    [l.inState("indeterminate"), reportsSince(true, 3), l.is({ under_review: false })],
+    [reportsSince(false, 60), l.is({ under_review: true })]
   ],
   "of a success without a reference lets no not found end the operation": [
     [l.inState("accepted"), l.claims([0], { sent_as: "by key" }), l.records("indeterminate"), l.pass("1 hour")],
