@@ -74,4 +74,4 @@ const notShown =
   "the operation is not final, and the answer has no reference, or is of another claim than the recorded one"
 
 const heldAgain =
-  "An operation that may have been sent is accepted again: it is held until an operator releases it alone. Ask the provider first"
+  "An operation that may have been sent is accepted again: it is held. What the provider named is settled by status reads; else ask the provider, and release it alone"

@@ -142,7 +142,7 @@ const hold = oneOrAll(
 
 const release = oneOrAll(
   "release",
-  "Release every held operation, at once, except those that operators hold. Use it only if the failover lost no data. It needs --reason",
+  "Release every held operation, at once, except those that need a release of their own. Use it only if the failover lost no data. It needs --reason",
   (actions, operator) => actions.releaseAll(operator)
 ).pipe(
   Command.withDescription(

@@ -47,7 +47,7 @@ export class Holds extends Context.Service<Holds, {
   ) => Effect.Effect<Operation, OperationNotFound | StillHeld | IllegalTransition | StoreUnavailable>
   /**
    * Releases all held operations, and returns how many. For a failover that is known to have lost nothing. Acknowledged
-   * operations stay held, those of a `hold`, and those that wait for an approval: each needs a release of its own.
+   * operations stay held, those of a `hold` or of a late report, and those that wait for an approval: each needs a release of its own.
    */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
 }>()("financial-agents-gateway/services/queue/Holds") {}
