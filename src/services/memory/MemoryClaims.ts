@@ -5,6 +5,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
@@ -168,8 +169,9 @@ const heldFrom = (from: number, terms: ClaimTerms) => ({
 
 /** See `isOfOtherClaim` of the SQL queue. */
 const hasClaimAfter = ({ history }: MemoryRecord, claimed_at: DateTime.Utc | null): boolean =>
-  history.some(({ at, to }) =>
+  history.some(({ at, evidence, to }) =>
     claimed_at !== null && to === "submitting" && at.epochMilliseconds > claimed_at.epochMilliseconds + 5000
+    && !(Predicate.hasProperty(evidence, "by") && (evidence.by === "status_read" || evidence.by === "operator"))
   )
 
 /** The provider has named an order since the status read behind a result. */

@@ -174,6 +174,9 @@ export const outcomes: ReadonlyArray<Plant> = [
   plant("a late report of the stored claim begins no review", outcomesFile)
     .edit("interval '5 seconds'", "interval '1 millisecond'")
     .foundBy(postgres("services/queue/LateProof", "of another claim than")),
+  plant("a status read that finds a held operation is no claim of another worker", outcomesFile)
+    .edit("NOT IN ('status_read', 'operator')", "NOT IN ('operator')")
+    .foundBy(postgres("services/queue/LateProof", "of a claim that a failover lost")),
   plant("after a late success without a reference, no not found ends the operation", outcomesFile)
     .edit("CASE WHEN $4 THEN NULL ELSE o.sent_as END", "o.sent_as")
     .foundBy(postgres("services/queue/LateProof", "lets no not found")),

@@ -148,11 +148,15 @@ const recordUnlocked = recordInput(" SKIP LOCKED")
 
 /**
  * A later claim may have sent it, too. A take-over has no row of the history: the worker that returned its claim sent nothing. The history
- * has the time at which a row changed, and the claim that at which its statement began: seconds earlier on a busy server.
+ * has the time at which a row changed, and the claim that at which its statement began: seconds earlier on a busy server. A status read or
+ * a person that found a held operation moved it to `submitting` without a claim. JSON may have characters that no text has.
  */
 const isOfOtherClaim = `(o.state <> 'accepted' AND EXISTS (
       SELECT FROM operation_history h WHERE h.operation_id = o.id AND h.client_id = o.client_id AND h.to_state = 'submitting'
         AND h.at > $3::timestamptz + interval '5 seconds'
+        AND coalesce(
+          regexp_replace(h.evidence::text, '\\\\u(0000|d[89a-f][0-9a-f]{2})', '\\\\ufffd', 'gi')::json ->> 'by', ''
+        ) NOT IN ('status_read', 'operator')
     ))`
 
 /** Only accepted operations are held. Of one in another state, the columns of the hold stay as they are. No release of all ends the hold. */

@@ -147,6 +147,18 @@ l.tell("a late report", {
     [l.inState("indeterminate"), reportsSince(true, 3), l.is({ under_review: false })],
     [reportsSince(false, 60), l.is({ under_review: true })]
   ],
+  "of a claim that a failover lost begins no review, if a status read has found the order since": [
+    [l.inState("accepted"), l.failOver],
+    l.call((queue, id) =>
+      queue.recordHeld(
+        id,
+        1,
+        outcome("submitted"),
+        recording({ reference: reference("r1"), evidence: { by: "status_read", answer: "\0" } })
+      )
+    ),
+    [reportsSince(true, 60), l.is({ state: "submitted", under_review: false })]
+  ],
   "of a success without a reference lets no not found end the operation": [
     [l.inState("accepted"), l.claims([0], { sent_as: "by key" }), l.records("indeterminate"), l.pass("1 hour")],
     [l.takeReads([0]), reports("read", true, null)],
