@@ -190,12 +190,13 @@ class Listener extends Server {
     // The cast: Node emits both with these two.
     const [request, response] = args as [IncomingMessage, ServerResponse]
     if (!this.onRequest(request, response)) return true
-    if (this.listenerCount("request") > 0) return this.#route(event, request, response)
+    if (this.listenerCount("request") > 0) return this.route(event, request, response)
     // The server listens before the routes are complete, and of a shared port the system hands over connections at once.
-    return this.early.push(() => request.socket.destroyed || this.#route(event, request, response)) > 0
+    return this.early.push(() => request.socket.destroyed || this.route(event, request, response)) > 0
   }
 
-  #route(event: string, request: IncomingMessage, response: ServerResponse): boolean {
+  /** Not private: the declaration of `createListener` names its members. */
+  route(event: string, request: IncomingMessage, response: ServerResponse): boolean {
     return event === "request" && this.plain?.(request, response) === true || super.emit(event, request, response)
   }
 }
